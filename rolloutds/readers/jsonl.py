@@ -1,0 +1,311 @@
+"""Rows of a JSON Lines file, read by position from the open file."""
+
+from __future__ import annotations
+
+import os
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from typing import Any, Final
+
+from rolloutds.cache import Cache
+from rolloutds.errors import DataError
+from rolloutds.readers.base import (
+    FileFindings,
+    FileSummary,
+    Inspect,
+    Notice,
+    Place,
+    Reader,
+    Row,
+    RowKeys,
+    ScanCounters,
+    findings_between,
+)
+from rolloutds.readers.file_identity import FileIdentity, changed, open_regular
+from rolloutds.readers.line_checks import LineKind, RowCheck
+from rolloutds.readers.lines import BOM, describe_fault, parse_line, without_end
+from rolloutds.readers.row_index import (
+    RowIndex,
+    build_index,
+    cached_index,
+    index_key,
+    keep_index,
+)
+from rolloutds.row_keys import is_dotted
+
+_JOINED_BYTES: Final = 1 << 20
+_ARRAY_LOOK_BYTES: Final = 4096
+
+
+class JsonLinesReader(Reader):
+    """A JSON Lines file.
+
+    Args:
+        path: the file.
+        keys: the keys a run reads.
+        inspect: sees rows that are not plain.
+        cache: keeps the index.
+
+    Raises:
+        DataError: it cannot be opened or read, or is one JSON array.
+    """
+
+    def __init__(self, path: str, keys: RowKeys, inspect: Inspect | None, cache: Cache) -> None:
+        self.path = path
+        self.counters = ScanCounters()
+        self._check = RowCheck(keys, inspect)
+        self._cache = cache
+        self._descriptor = open_regular(path)
+        self._key = index_key(os.path.abspath(path), keys, inspect)
+        try:
+            cached = cached_index(cache, self._key, FileIdentity.of(self._descriptor))
+            self._is_new = cached is None
+            self._index = cached or build_index(
+                path, self._descriptor, keys, inspect, self.counters, self._first_row_facts
+            )
+            if self._is_new:  # such a file is refused, so it has no index in the cache
+                self._refuse_array()
+        except BaseException:
+            self.close()
+            raise
+
+    def __len__(self) -> int:
+        return self._index.num_rows
+
+    def __del__(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the file; reading rows is over."""
+        descriptor, self._descriptor = getattr(self, "_descriptor", -1), -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def row_id(self, position: int) -> int:
+        """Physical line of a row, from 0."""
+        return self._index.line(position)
+
+    def place(self, position: int) -> Place:
+        """File and line of a row."""
+        return self.place_of(self._index.line(position))
+
+    def place_of(self, row_id: int) -> Place:
+        """File and line of a physical line."""
+        return Place(self.path, row_id, row_id + 1)
+
+    def read(self, positions: Sequence[int]) -> list[Row]:
+        """The rows at `positions`, in that order; read from the file in its own order.
+
+        Raises:
+            DataError: the file changed since it was opened.
+        """
+        lines = [self._index.line(position) for position in positions]
+        texts = self._texts(sorted(set(lines)))
+        self._refuse_change()
+        self.counters.rows_parsed += len(lines)
+        return [Row(self._value(line, texts), self.place_of(line)) for line in lines]
+
+    def _value(self, line: int, texts: dict[int, bytes]) -> dict[str, Any]:
+        try:
+            value = parse_line(texts[line])
+        except RecursionError as error:
+            where = str(self.place_of(line))
+            raise DataError("nested too deeply for Python's json", where=where) from error
+        except ValueError as error:
+            raise changed(self.path, "it was open") from error
+        if not isinstance(value, dict):
+            raise changed(self.path, "it was open")
+        return value
+
+    def _texts(self, lines: Sequence[int]) -> dict[int, bytes]:
+        """The text of physical lines; neighbours are read in one go."""
+        starts = self._index.starts
+        texts: dict[int, bytes] = {}
+        begin = 0
+        while begin < len(lines):
+            end = begin + 1
+            while (
+                end < len(lines)
+                and lines[end] == lines[end - 1] + 1
+                and starts[lines[end] + 1] - starts[lines[begin]] <= _JOINED_BYTES
+            ):
+                end += 1
+            offset = starts[lines[begin]]
+            data = self._bytes(offset, starts[lines[end - 1] + 1])
+            if end - begin == 1:
+                texts[lines[begin]] = data
+            else:
+                for line in lines[begin:end]:
+                    texts[line] = data[starts[line] - offset : starts[line + 1] - offset]
+            begin = end
+        if 0 in texts and texts[0].startswith(BOM):
+            texts[0] = texts[0][len(BOM) :]
+        return texts
+
+    def _bytes(self, start: int, stop: int) -> bytes:
+        if self._descriptor < 0:
+            raise DataError("the file was closed", where=self.path)
+        data = os.pread(self._descriptor, stop - start, start)
+        while len(data) < stop - start:
+            more = os.pread(self._descriptor, stop - start - len(data), start + len(data))
+            if not more:
+                raise changed(self.path, "it was open")
+            data += more
+        self.counters.bytes_read += len(data)
+        return data
+
+    def _refuse_change(self) -> None:
+        if not FileIdentity.of(self._descriptor).same_content(self._index.identity):
+            raise changed(self.path, "it was open")
+
+    def byte_bounds(self) -> memoryview:
+        """For each row the bytes of its line, which its text cannot exceed."""
+        import numpy as np
+
+        starts = np.frombuffer(self._index.starts, np.uint64)  # type: ignore[call-overload]
+        lengths = np.diff(starts)
+        if self._index.rows is not None:
+            rows = np.frombuffer(self._index.rows, np.uint64)  # type: ignore[call-overload]
+            lengths = lengths[rows.astype(np.int64)]
+        return memoryview(array("Q", lengths.tobytes())).toreadonly()
+
+    def column_names(self) -> list[str]:
+        """Keys of the first row that is an object."""
+        return list(self._index.facts["columns"])
+
+    @property
+    def summary(self) -> FileSummary:
+        """What the file is and holds."""
+        index = self._index
+        return FileSummary(
+            path=self.path,
+            num_rows=index.num_rows,
+            num_lines=index.num_lines,
+            num_blank=index.num_blank,
+            num_skipped=len(index.malformed),
+            num_bytes=index.identity.size,
+            digest=index.digest,
+        )
+
+    @property
+    def notices(self) -> list[Notice]:
+        """A BOM, blank lines, dotted keys in use."""
+        index = self._index
+        notices = []
+        if index.facts["bom"]:
+            text = f"{self.path}:1: starts with a BOM; slime drops this line, here it is a row"
+            notices.append(Notice("port_bom", text))
+        for key in index.facts["dotted"]:
+            text = f"{self.path}: {key!r} is read as a path; slime looks for a key of that name"
+            notices.append(Notice("port_dotted_key", text))
+        if index.num_blank:
+            noun = "line" if index.num_blank == 1 else "lines"
+            text = f"{self.path}: {index.num_blank} blank {noun}, which are no rows"
+            notices.append(Notice("blank_lines", text))
+        return notices
+
+    def findings(self, positions: range) -> list[FileFindings]:
+        """What inspect() said of the rows at `positions`, by code."""
+        index = self._index
+        first, last = index.line(positions[0]), index.line(positions[-1])
+        return findings_between(index.finding_lines, index.finding_codes, index.codes, first, last)
+
+    def reason(self, finding_code: str, row_id: int) -> str:
+        """The sentence inspect() gives for one row and code."""
+        value = parse_line(self._texts([row_id])[row_id])
+        self.counters.rows_parsed += 1
+        inspect = self._check.inspect
+        found = inspect(value) if inspect else []
+        return next((finding.what for finding in found if finding.code == finding_code), "")
+
+    def malformed(self) -> list[tuple[int, int, bool]]:
+        """Lines that cannot be read: line, rows before it, whether it is not JSON."""
+        index = self._index
+        return [
+            (line, index.rows_before(line), kind == LineKind.NOT_JSON)
+            for line, kind in zip(index.malformed, index.malformed_kinds, strict=True)
+        ]
+
+    def faulty(self, positions: range) -> Sequence[int]:
+        """Lines among the rows at `positions` that can be read but not used."""
+        index = self._index
+        begin = bisect_left(index.faulty, index.line(positions[0]))
+        return index.faulty[begin : bisect_right(index.faulty, index.line(positions[-1]))]
+
+    def explain(self, row_id: int) -> str:
+        """``file:line[:column]: what, expected what``."""
+        text = self._texts([row_id])[row_id]
+        fault = describe_fault(text)
+        if fault is None:
+            return f"{self.path}:{row_id + 1}: {self._check.explain(parse_line(text))}"
+        place = f"{self.path}:{row_id + 1}"
+        if fault.column is not None:
+            place += f":{fault.column}"
+        return f"{place}: {fault.what}{self._cut_short(row_id, text)}"
+
+    def _cut_short(self, line: int, text: bytes) -> str:
+        is_cut = line == self._index.num_lines - 1 and without_end(text) == text
+        return (
+            "; it is the last line and has no line end, the file may be cut short" if is_cut else ""
+        )
+
+    def keep_index(self) -> None:
+        """Writes the index to the cache, unless it came from there."""
+        if self._is_new:
+            keep_index(self._cache, self._key, os.path.abspath(self.path), self._index)
+            self._is_new = False
+
+    def _first_row_facts(self, index: RowIndex) -> dict[str, Any]:
+        self._index = index
+        facts: dict[str, Any] = {"bom": False, "columns": [], "dotted": []}
+        if index.num_lines:
+            facts["bom"] = self._bytes(0, min(len(BOM), index.identity.size)) == BOM
+        if index.num_rows:
+            line = index.line(0)
+            value = parse_line(self._texts([line])[line])
+            if isinstance(value, dict):
+                facts["columns"] = list(value)
+                facts["dotted"] = [key for key in self._check.keys.named() if is_dotted(value, key)]
+        return facts
+
+    def _refuse_array(self) -> None:
+        """Refuses a file that is one JSON array, on one line or over several."""
+        index = self._index
+        if not index.malformed and not index.faulty:
+            return
+        if not self._starts_with_bracket():
+            return
+        num_texts = index.num_lines - index.num_blank
+        if num_texts > 1 and not (index.malformed and self._first_text_is_open(index)):
+            return
+        raise json_array(self.path)
+
+    def _starts_with_bracket(self) -> bool:
+        line = self._first_text_line()
+        start = self._index.starts[line]
+        stop = min(self._index.starts[line + 1], start + _ARRAY_LOOK_BYTES)
+        return self._bytes(start, stop).removeprefix(BOM).lstrip().startswith(b"[")
+
+    def _first_text_line(self) -> int:
+        index = self._index
+        candidates = [lines[0] for lines in (index.malformed, index.faulty) if len(lines)]
+        if index.num_rows:
+            candidates.append(index.line(0))
+        return min(candidates)
+
+    def _first_text_is_open(self, index: RowIndex) -> bool:
+        """Whether the first line that is not blank is malformed: an array that goes on."""
+        return self._first_text_line() == index.malformed[0]
+
+
+def json_array(path: str) -> DataError:
+    """The error for a file that is one JSON array, with the commands that turn it into lines."""
+    target = f"{os.path.splitext(path)[0]}_rows.jsonl"
+    program = "import json,sys; [print(json.dumps(row, ensure_ascii=False)) for row in json.load(sys.stdin)]"
+    hint = (
+        f"Turn it into JSON Lines: jq -c '.[]' '{path}' > '{target}', "
+        f"or: python3 -c '{program}' < '{path}' > '{target}'"
+    )
+    expected = "JSON Lines (one object a line)"
+    return DataError("the file is a JSON array", where=path, expected=expected, hint=hint)

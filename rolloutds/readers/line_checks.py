@@ -1,0 +1,247 @@
+"""What the scan asks of each row: are its keys there, and is it one inspect() must see.
+
+Many lines are checked in one call of a C parser that builds next to nothing: a struct with one
+field a key, whose types already say what a plain row looks like. Rows that are not plain are
+looked at one by one.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Annotated, Any, Final, NamedTuple
+
+import msgspec
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+
+from rolloutds.readers.base import Finding, Inspect, RowKeys
+from rolloutds.readers.lines import (
+    BlankLineError,
+    describe_type,
+    parse_line,
+)
+from rolloutds.row_keys import MISSING, lookup
+
+_MAX_KEYS_NAMED: Final = 12
+
+
+class LineKind(IntEnum):
+    """What a line is to a dataset."""
+
+    ROW = 0
+    BLANK = 1
+    NOT_JSON = 2  # malformed, and the one kind that bad_rows="skip" leaves out
+    UNREADABLE = 3  # malformed otherwise: encoding, digits, nesting
+    FAULTY = 4  # JSON, so it counts as a row, but it cannot be used
+
+
+class LineResult(NamedTuple):
+    """What a line is, and what inspect() said of it that does not stop the load."""
+
+    kind: LineKind
+    findings: Sequence[Finding] = ()
+
+
+_PLAIN_ROW: Final = LineResult(LineKind.ROW)
+
+
+class _Object(Struct, gc=False):
+    """Any JSON object, its members checked and left out."""
+
+
+class RowCheck:
+    """Checks rows against the keys of a run.
+
+    Args:
+        keys: the keys.
+        inspect: sees the rows whose metadata, tools, media or prompt are not plain.
+    """
+
+    def __init__(self, keys: RowKeys, inspect: Inspect | None = None) -> None:
+        self.keys = keys
+        self.inspect = inspect
+        self.rows_parsed = 0
+        self._plain: msgspec.json.Decoder[Any] | None = _plain_decoder(
+            keys, inspected=inspect is not None
+        )
+
+    def all_plain(self, lines: memoryview, num_lines: int) -> bool:
+        """Whether `lines` are `num_lines` rows with nothing to look at.
+
+        The caller has made sure that each line starts with ``{`` and ends with ``}``, that
+        all is UTF-8 and that no integer is over-long. False says nothing.
+        """
+        if self._plain is None:
+            return False
+        try:
+            rows = self._plain.decode_lines(lines)
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+            return False
+        self.rows_parsed += len(rows)
+        return len(rows) == num_lines
+
+    def line(self, line: bytes) -> LineResult:
+        """Checks one line, given without a BOM."""
+        self.rows_parsed += 1
+        try:
+            value = parse_line(line)
+        except BlankLineError:
+            return LineResult(LineKind.BLANK)
+        except (ValueError, RecursionError) as error:
+            return LineResult(malformed_kind(error))
+        return self.row(value)
+
+    def row(self, value: Any) -> LineResult:
+        """Checks one parsed value."""
+        if not isinstance(value, dict):
+            return LineResult(LineKind.FAULTY)
+        prompt = lookup(value, self.keys.input_key)
+        if prompt is MISSING or prompt is None:
+            return LineResult(LineKind.FAULTY)
+        if self.keys.label_key is not None and lookup(value, self.keys.label_key) is MISSING:
+            return LineResult(LineKind.FAULTY)
+        if self.inspect is None or not self._is_suspect(value, prompt):
+            return _PLAIN_ROW
+        findings = self.inspect(value)
+        kind = LineKind.FAULTY if any(found.is_error for found in findings) else LineKind.ROW
+        return LineResult(kind, [found for found in findings if not found.is_error])
+
+    def _is_suspect(self, row: dict[str, Any], prompt: Any) -> bool:
+        keys = self.keys
+        if not _is_plain_prompt(prompt):
+            return True
+        if keys.metadata_key is not None:
+            metadata = lookup(row, keys.metadata_key)
+            if metadata is not MISSING and metadata is not None and not isinstance(metadata, dict):
+                return True
+        if keys.tool_key is not None:
+            tools = lookup(row, keys.tool_key)
+            if tools is not MISSING and not isinstance(tools, list):
+                return True
+        return any(lookup(row, key) not in (MISSING, None) for key in keys.media_keys)
+
+    def explain(self, value: Any) -> str:
+        """Why a parsed value is faulty: what was found, what was expected."""
+        if not isinstance(value, dict):
+            return f"{describe_type(value)}, expected an object"
+        for key in (self.keys.input_key, self.keys.label_key):
+            if key is not None and lookup(value, key) is MISSING:
+                return missing_key(key, value)
+        if lookup(value, self.keys.input_key) is None:
+            return f"{self.keys.input_key!r} is null, expected a prompt"
+        findings = self.inspect(value) if self.inspect else []
+        return "; ".join(found.what for found in findings if found.is_error)
+
+
+def _is_plain_prompt(prompt: Any) -> bool:
+    """Whether a prompt is text or a list of objects."""
+    if isinstance(prompt, list):
+        return bool(prompt) and all(isinstance(message, dict) for message in prompt)
+    return isinstance(prompt, str)
+
+
+def malformed_kind(error: Exception) -> LineKind:
+    """Which malformed kind an exception of `parse_line` stands for."""
+    is_json_error = isinstance(error, json.JSONDecodeError)
+    return LineKind.NOT_JSON if is_json_error else LineKind.UNREADABLE
+
+
+def missing_key(key: str, row: dict[str, Any]) -> str:
+    """Says that `key` is not in `row`: the keys that are, and the nearest name."""
+    shown = ", ".join(repr(name) for name in list(row)[:_MAX_KEYS_NAMED])
+    more = f" and {len(row) - _MAX_KEYS_NAMED} more" if len(row) > _MAX_KEYS_NAMED else ""
+    text = (
+        f"no key {key!r}, the row has {shown}{more}" if row else f"no key {key!r} in an empty row"
+    )
+    near = nearest_name(key, list(row))
+    return f"{text} (did you mean {near!r}?)" if near else text
+
+
+def nearest_name(key: str, names: Sequence[str]) -> str | None:
+    """The name most like `key`, or None when none is."""
+    near = difflib.get_close_matches(key, names, n=1, cutoff=0.5)
+    if near:
+        return near[0]
+    folded = {name.lower(): name for name in names}
+    return folded.get(key.lower())
+
+
+def _plain_decoder(keys: RowKeys, *, inspected: bool) -> msgspec.json.Decoder[Any] | None:
+    """A decoder that accepts only rows with nothing to look at; None when types cannot say it."""
+    named = keys.named()
+    if len(named) != len(_roles(keys)):
+        return None  # one key in two roles
+    roles = {key: _field_type(role, inspected=inspected) for key, role in _roles(keys)}
+    tree = _tree(roles)
+    return None if tree is None else msgspec.json.Decoder(_struct(tree))
+
+
+def _roles(keys: RowKeys) -> list[tuple[str, str]]:
+    optional = [
+        (keys.label_key, "label"),
+        (keys.metadata_key, "metadata"),
+        (keys.tool_key, "tools"),
+        *((key, "media") for key in keys.media_keys),
+    ]
+    return [(keys.input_key, "prompt"), *((key, role) for key, role in optional if key is not None)]
+
+
+_REQUIRED: Final = ("prompt", "label")
+
+
+def _field_type(role: str, *, inspected: bool) -> tuple[Any, bool]:
+    """The type of a plain value in a role, and whether the key must be there."""
+    plain: dict[str, Any] = {
+        "prompt": str | Annotated[list[_Object], Meta(min_length=1)],
+        "label": Raw,
+        "metadata": _Object | None | UnsetType if inspected else Raw | UnsetType,
+        "tools": list[_Object] | UnsetType if inspected else Raw | UnsetType,
+        "media": None | UnsetType if inspected else Raw | UnsetType,
+    }
+    return plain[role], role in _REQUIRED
+
+
+def _tree(roles: dict[str, tuple[Any, bool]]) -> dict[str, Any] | None:
+    """Fields by name, dotted keys as fields of fields; None where both were needed."""
+    tree: dict[str, Any] = {}
+    for key, field in roles.items():
+        head, _, rest = key.partition(".")
+        if not rest:
+            if head in tree:
+                return None
+            tree[head] = field
+            continue
+        # A literal key of that name comes first: where one turns up, the row is no plain one.
+        tree[key] = (UnsetType, False)
+        node = tree
+        *parents, leaf = key.split(".")
+        for parent in parents:
+            node = node.setdefault(parent, {})
+            if not isinstance(node, dict):
+                return None
+        if leaf in node:
+            return None
+        node[leaf] = field
+    return tree
+
+
+def _struct(tree: dict[str, Any]) -> Any:
+    """A struct type whose fields are `tree`'s; unknown members are checked and left out."""
+    needed: list[Any] = []
+    optional: list[Any] = []
+    names = {f"field_{number}": name for number, name in enumerate(tree)}
+    for field, content in zip(names, tree.values(), strict=True):
+        kind = _struct(content) if isinstance(content, dict) else content[0]
+        if _is_needed(content):
+            needed.append((field, kind))
+        else:
+            optional.append((field, kind if kind is UnsetType else kind | UnsetType, UNSET))
+    return msgspec.defstruct("PlainRow", [*needed, *optional], rename=names, gc=False)
+
+
+def _is_needed(content: Any) -> bool:
+    if isinstance(content, dict):
+        return any(_is_needed(inner) for inner in content.values())
+    return bool(content[1])

@@ -1,0 +1,289 @@
+from __future__ import annotations
+
+import datetime
+import os
+import subprocess
+import sys
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from rolloutds.cache import Cache
+from rolloutds.errors import BadRowsError, DataError, EmptyDatasetError
+from rolloutds.readers import Finding, RowKeys, open_rows
+from rolloutds.readers import parquet as parquet_reader
+
+OFF = Cache(None)
+TEXT = RowKeys("text")
+EVERY_KEY = RowKeys("text", "label", "metadata", "tools", ("images",))
+
+
+def write(path, columns, *, row_group_size=4, **options):
+    table = columns if isinstance(columns, pa.Table) else pa.table(columns)
+    parquet.write_table(table, path, row_group_size=row_group_size, **options)
+    os.utime(path, (1_700_000_000, 1_700_000_000))
+    return str(path)
+
+
+class Inspector:
+    """Counts what it sees; text metadata is worth a word, a number in it an error."""
+
+    identity = "parquet tests"
+
+    def __init__(self):
+        self.seen = []
+
+    def __call__(self, row):
+        self.seen.append(row)
+        metadata = row.get("metadata")
+        return (
+            [Finding("port_metadata", metadata == "bad", f"metadata {metadata!r}")]
+            if metadata
+            else []
+        )
+
+
+def error_of(path, keys=TEXT, **options):
+    with pytest.raises(DataError) as caught:
+        open_rows(path, keys, cache=OFF, **options)
+    return caught.value
+
+
+def test_values_are_what_to_pylist_gives(tmp_path):
+    table = pa.table(
+        {
+            "text": ["a", "b"],
+            "number": pa.array([1, None], pa.int8()),
+            "parts": [[{"type": "text", "n": None}], []],
+            "blob": [b"\x00", None],
+            "day": [datetime.date(2026, 1, 2), None],
+            "pairs": pa.array([[("k", 1)], None], pa.map_(pa.string(), pa.int64())),
+            "group": pa.array(["x", "y"]).dictionary_encode(),
+            "value": [float("inf"), 0.5],
+        }
+    )
+    rows = open_rows(write(tmp_path / "a.parquet", table), TEXT, cache=OFF).read([1, 0])
+    assert [row.value for row in rows] == [table.to_pylist()[1], table.to_pylist()[0]]
+    assert rows[1].value["pairs"] == [("k", 1)]
+    assert str(rows[0].place) == f"{tmp_path / 'a.parquet'} row 1"
+    assert rows[0].place.line is None
+
+
+def test_slices_and_names(tmp_path):
+    path = write(tmp_path / "a.parquet", {"text": [str(n) for n in range(10)], "b": range(10)})
+    rows = open_rows(f"{path}@[-3:-1]", TEXT, cache=OFF)
+    assert [row.value["text"] for row in rows.read([0, 1])] == ["7", "8"]
+    assert rows.row_id(0) == 7
+    assert rows.column_names() == ["text", "b"]
+    assert rows.byte_bounds() is None
+    assert rows.files[0].num_lines == rows.num_loadable == 10
+
+
+@pytest.mark.parametrize("statistics", [True, False])
+@pytest.mark.parametrize("kind", ["string", "list"])
+def test_null_prompts(tmp_path, statistics, kind):
+    value = "a" if kind == "string" else [{"role": "user", "content": None}]
+    prompts = [value] * 6
+    path = write(tmp_path / "a.parquet", {"text": prompts}, write_statistics=statistics)
+    assert len(open_rows(path, TEXT, cache=OFF)) == 6
+    prompts[5] = None
+    path = write(tmp_path / "b.parquet", {"text": prompts}, write_statistics=statistics)
+    error = error_of(path)
+    assert isinstance(error, BadRowsError)
+    assert error.problems == [f"{path} row 5: 'text' is null, expected a prompt"]
+    assert len(open_rows(f"{path}@[:5]", TEXT, cache=OFF)) == 5
+
+
+def test_missing_columns(tmp_path):
+    path = write(tmp_path / "a.parquet", {"txt": ["a"], "prompt": ["b"]})
+    error = error_of(path)
+    assert error.what == "no column 'text', the file has 'txt', 'prompt'"
+    assert "'txt'" in error.hint
+    assert "no column 'label'" in error_of(path, RowKeys("txt", "label")).what
+
+
+def test_dotted_keys(tmp_path):
+    rewards = [{"truth": "1"}, {"truth": None}, None]
+    path = write(tmp_path / "a.parquet", {"text": ["a", "b", "c"], "reward": rewards})
+    keys = RowKeys("text", "reward.truth")
+    rows = open_rows(f"{path}@[:2]", keys, cache=OFF)
+    assert [notice.code for notice in rows.notices] == ["port_dotted_key"]
+    assert "no key 'reward.truth'" in error_of(path, keys).problems[0]
+    assert "no column 'reward.other'" in error_of(path, RowKeys("text", "reward.other")).what
+
+
+def test_plain_columns_are_not_inspected(tmp_path):
+    inspector = Inspector()
+    columns = {
+        "text": ["a", "b"],
+        "label": [1, 2],
+        "metadata": [{"a": 1}, None],
+        "tools": [[{"name": "f"}], []],
+        "images": pa.nulls(2),
+    }
+    rows = open_rows(
+        write(tmp_path / "a.parquet", columns), EVERY_KEY, inspect=inspector, cache=OFF
+    )
+    assert inspector.seen == []
+    assert rows.scan_counters.rows_parsed == 0
+
+
+def test_text_metadata_is_inspected(tmp_path):
+    columns: dict[str, list[object]] = {
+        "text": list("abcdef"),
+        "label": [1] * 6,
+        "metadata": [None, "{}", "", "{}", "x", None],
+    }
+    path = write(tmp_path / "a.parquet", columns)
+    rows = open_rows(path, EVERY_KEY, inspect=Inspector(), cache=OFF)
+    assert rows.notices == [("port_metadata", f"{path} row 1: metadata '{{}}' (3 rows in all)")]
+    rows = open_rows(f"{path}@[4:]", EVERY_KEY, inspect=Inspector(), cache=OFF)
+    assert rows.notices == [("port_metadata", f"{path} row 4: metadata 'x'")]
+    columns["metadata"][2] = "bad"
+    path = write(tmp_path / "b.parquet", columns)
+    assert error_of(path, EVERY_KEY, inspect=Inspector()).problems == [
+        f"{path} row 2: metadata 'bad'"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [("tools", [[], None]), ("tools", ["[]", ""]), ("images", [["a.png"], None]), ("text", [1, 2])],
+)
+def test_columns_that_need_a_look(tmp_path, column, values):
+    inspector = Inspector()
+    columns = {"text": ["a", "b"], "label": [1, 2], column: values, "other": ["x", "y"]}
+    open_rows(write(tmp_path / "a.parquet", columns), EVERY_KEY, inspect=inspector, cache=OFF)
+    assert inspector.seen
+    assert "other" not in inspector.seen[0]
+
+
+def test_damaged_files(tmp_path):
+    path = tmp_path / "a.parquet"
+    path.write_bytes(b"")
+    assert isinstance(error_of(str(path)), EmptyDatasetError)
+    path.write_bytes(b"PAR1 not really")
+    assert "not a Parquet file" in error_of(str(path)).what
+    whole = write(tmp_path / "b.parquet", {"text": ["some text"] * 100})
+    content = (tmp_path / "b.parquet").read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    assert error_of(str(path)).where == str(path)
+    path.write_bytes(content[:4] + b"\xff" * 40 + content[44:])
+    rows = open_rows(str(path), TEXT, cache=OFF)
+    with pytest.raises(DataError) as caught:
+        rows.read([0])
+    assert caught.value.where == str(path)
+    assert len(open_rows(whole, TEXT, cache=OFF)) == 100
+
+
+def test_no_rows(tmp_path):
+    path = write(tmp_path / "a.parquet", {"other": pa.array([], pa.string())})
+    assert isinstance(error_of(path), EmptyDatasetError)
+
+
+def test_a_changed_file_is_never_read(tmp_path):
+    path = write(tmp_path / "a.parquet", {"text": ["a"] * 9})
+    rows = open_rows(path, TEXT, cache=OFF)
+    rows.read([0])
+    os.utime(path, (1, 1))
+    with pytest.raises(DataError, match="changed while it was open"):
+        rows.read([1])
+
+
+def test_a_file_replaced_before_the_first_row(tmp_path):
+    cache = Cache(tmp_path / "cache")
+    path = write(tmp_path / "a.parquet", {"text": ["a"] * 9})
+    open_rows(path, TEXT, cache=cache)
+    rows = open_rows(path, TEXT, cache=cache)
+    write(tmp_path / "b.parquet", {"text": ["b"] * 9})
+    (tmp_path / "b.parquet").replace(path)
+    with pytest.raises(DataError, match="changed"):
+        rows.read([0])
+
+
+def test_a_warm_open_decodes_nothing(tmp_path):
+    cache = Cache(tmp_path / "cache")
+    path = write(tmp_path / "a.parquet", {"text": list("abc"), "metadata": ["{}", "x", None]})
+    keys = RowKeys("text", metadata_key="metadata")
+    cold = open_rows(path, keys, inspect=Inspector(), cache=cache)
+    warm = open_rows(path, keys, inspect=Inspector(), cache=cache)
+    assert cold.scan_counters.rows_parsed == 3
+    assert (warm.scan_counters.rows_parsed, warm.scan_counters.bytes_read) == (0, 0)
+    assert (warm.notices, warm.files, warm.digest) == (cold.notices, cold.files, cold.digest)
+    assert warm.read([2, 0]) == cold.read([2, 0])
+
+
+def test_a_warm_open_needs_no_pyarrow(tmp_path):
+    cache = Cache(tmp_path / "cache")
+    path = write(tmp_path / "a.parquet", {"text": list("abc")})
+    open_rows(path, TEXT, cache=cache)
+    program = (
+        "import sys; from pathlib import Path; from rolloutds.cache import Cache;"
+        "from rolloutds.readers import RowKeys, open_rows;"
+        f"cache = Cache(Path({str(cache.folder)!r}));"
+        f"assert len(open_rows({path!r}, RowKeys('text'), cache=cache)) == 3;"
+        "assert not {'pyarrow', 'numpy'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.fixture
+def small_memory(monkeypatch):
+    """Keeps at most one decoded row group."""
+    monkeypatch.setattr(parquet_reader, "_KEPT_BYTES", 0)
+    decoded = []
+    original = parquet_reader._GroupRows._from_group
+
+    def counting(self, group, wanted):
+        if group not in self._kept:
+            decoded.append(group)
+        return original(self, group, wanted)
+
+    monkeypatch.setattr(parquet_reader._GroupRows, "_from_group", counting)
+    return decoded
+
+
+def test_only_the_needed_groups_are_decoded(tmp_path, small_memory):
+    path = write(tmp_path / "a.parquet", {"text": [str(n) for n in range(40)]})
+    rows = open_rows(path, TEXT, cache=OFF)
+    assert [row.value["text"] for row in rows.read([39, 1, 38, 0])] == ["39", "1", "38", "0"]
+    assert small_memory == [9, 0]
+
+
+@pytest.mark.parametrize("whole_group", [0, 1 << 20])
+def test_a_shuffled_epoch_decodes_each_group_a_few_times(
+    tmp_path, small_memory, monkeypatch, whole_group
+):
+    monkeypatch.setattr(parquet_reader, "_WHOLE_GROUP_BYTES", whole_group)
+    cache = Cache(tmp_path / "cache")
+    columns = {"text": [str(n) for n in range(40)], "more": [[{"n": n}] for n in range(40)]}
+    path = write(tmp_path / "a.parquet", columns)
+    order = [n * 13 % 40 for n in range(40)]
+    rows = open_rows(path, TEXT, cache=cache)
+    for _ in range(4):
+        found = [
+            row.value for start in range(0, 40, 8) for row in rows.read(order[start : start + 8])
+        ]
+        assert found == [{"text": str(n), "more": [{"n": n}]} for n in order]
+    assert len(small_memory) <= 10 * 2 + 10
+    assert sorted(file.kind for file in cache.files()) == ["arrow", "arrow", "index"]
+    again = open_rows(path, TEXT, cache=cache)
+    small_memory.clear()
+    assert [row.value["text"] for row in again.read(order)] == [str(n) for n in order]
+    assert small_memory == []
+
+
+def test_written_rows_of_a_changed_file_are_not_used(tmp_path, small_memory):
+    cache = Cache(tmp_path / "cache")
+    path = write(tmp_path / "a.parquet", {"text": ["old"] * 8})
+    rows = open_rows(path, TEXT, cache=cache)
+    for n in [0, 7] * 5:
+        rows.read([n])
+    write(tmp_path / "a.parquet", {"text": ["newer"] * 8})
+    assert open_rows(path, TEXT, cache=cache).read([3])[0].value == {"text": "newer"}
+
+
+def test_without_a_cache_the_groups_stay(tmp_path, small_memory):
+    rows = open_rows(write(tmp_path / "a.parquet", {"text": list("abcdefgh")}), TEXT, cache=OFF)
+    assert "".join(rows.read([n])[0].value["text"] for n in [0, 7] * 5) == "ah" * 5
