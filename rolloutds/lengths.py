@@ -1,0 +1,153 @@
+"""The length filter: which rows have a prompt of at most the limit, in tokens.
+
+Counting is the costly part, so a row is only counted when its bytes do not already prove that it
+fits (`Tokenizer.max_tokens`), and what was found is cached with the rows' digest.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from rolloutds.cache import Cache
+from rolloutds.errors import EmptyDatasetError, TokenizerError
+from rolloutds.tokenization import Tokenizer, first_uncountable
+
+_BATCH = 4096
+_UNKNOWN = -(2**31)
+"""Nothing is known of the row yet."""
+_BEYOND = 2**31 - 1
+"""The row is over the limit by its bytes alone, and too big to be worth counting."""
+_BIG_TEXT_BYTES = 1 << 20
+
+ReadTexts = Callable[[Sequence[int]], list[str]]
+"""The prompts of the rows at these positions, as text that will be sent."""
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """What is known of each row's prompt length.
+
+    Attributes:
+        values: for each row its tokens, or, where it is negative, ``-1 - bound``: it was not
+            counted, and has at most `bound` tokens. ``[num_rows]``, int32.
+        limit: the limit they were measured for.
+    """
+
+    values: Sequence[int]
+    limit: int
+
+    def kept(self) -> Sequence[int] | None:
+        """Positions of the rows within the limit, ascending; None when all are."""
+        limit = self.limit
+        if max(self.values) <= limit:
+            return None
+        return array("q", (i for i, length in enumerate(self.values) if length <= limit))
+
+    def shortest(self) -> str:
+        """The shortest prompt over the limit, in words."""
+        shortest = min(length for length in self.values if length > self.limit)
+        return "over a megabyte" if shortest == _BEYOND else f"{shortest} tokens"
+
+
+def measure(
+    num_rows: int,
+    limit: int,
+    read_texts: ReadTexts,
+    tokenizer: Tokenizer,
+    *,
+    place: Callable[[int], object],
+    cache: Cache,
+    cache_key: str,
+    source: str,
+) -> Lengths:
+    """Measures every row as far as the limit asks for.
+
+    Args:
+        num_rows: rows, all of them with text prompts.
+        limit: the longest prompt kept, in tokens.
+        read_texts: gives the prompts at positions.
+        tokenizer: counts them.
+        place: says where the row at a position lies.
+        cache: where earlier counts are looked up and the new ones are put.
+        cache_key: identity of rows, prompts and tokenizer.
+        source: name of the data, for who looks at the cache.
+
+    Raises:
+        TokenizerError: a prompt cannot be counted; it is named, never taken for too long.
+    """
+    values = _cached_values(cache, cache_key, num_rows) or array("i", [_UNKNOWN]) * num_rows
+    open_rows = [i for i, value in enumerate(values) if _is_open(value, limit)]
+    for positions in _batches(open_rows):
+        texts = read_texts(positions)
+        try:
+            lengths = _measure(texts, limit, tokenizer)
+        except TokenizerError as error:
+            if (found := first_uncountable(texts)) is not None:
+                error.where = str(place(positions[found[0]]))
+            raise
+        for position, length in zip(positions, lengths, strict=True):
+            values[position] = length
+    if open_rows:
+        header = {"num_rows": num_rows, "source": source}
+        cache.write("tokens", cache_key, header, {"values": memoryview(values)})
+    return Lengths(values, limit)
+
+
+def _cached_values(cache: Cache, key: str, num_rows: int) -> array[int] | None:
+    entry = cache.read("tokens", key)
+    if entry is None or entry.header.get("num_rows") != num_rows:
+        return None
+    values = array("i")
+    values.frombytes(entry.arrays["values"].cast("B"))
+    return values if len(values) == num_rows else None
+
+
+def _is_open(value: int, limit: int) -> bool:
+    return value in (_UNKNOWN, _BEYOND) or (value < 0 and -1 - value > limit)
+
+
+def _measure(texts: Sequence[str], limit: int, tokenizer: Tokenizer) -> list[int]:
+    lengths = [_bounded(text, limit, tokenizer) for text in texts]
+    unproved = [i for i, length in enumerate(lengths) if length == _UNKNOWN]
+    for i, count in zip(unproved, tokenizer.count([texts[i] for i in unproved]), strict=True):
+        lengths[i] = count
+    return lengths
+
+
+def _bounded(text: str, limit: int, tokenizer: Tokenizer) -> int:
+    """What the bytes of a text prove: at most so many tokens, over the limit, or nothing."""
+    is_ascii = text.isascii()
+    try:
+        num_bytes = len(text) if is_ascii else len(text.encode())
+    except UnicodeEncodeError:
+        return _UNKNOWN  # a lone surrogate, which counting refuses with its place
+    bound = tokenizer.max_tokens(num_bytes, is_ascii=is_ascii)
+    if bound is not None and bound <= limit:
+        return -1 - bound
+    is_beyond = num_bytes > _BIG_TEXT_BYTES and (tokenizer.min_tokens(num_bytes) or 0) > limit
+    return _BEYOND if is_beyond else _UNKNOWN
+
+
+def _batches(positions: Sequence[int]) -> Iterator[list[int]]:
+    remaining = iter(positions)
+    while batch := list(islice(remaining, _BATCH)):
+        yield batch
+
+
+def require_some(lengths: Lengths, kept: Sequence[int] | None, *, where: str) -> None:
+    """Refuses a limit that leaves no row.
+
+    Raises:
+        EmptyDatasetError: with the number of rows and the shortest prompt.
+    """
+    if kept is None or len(kept):
+        return
+    raise EmptyDatasetError(
+        f"0 of {len(lengths.values)} rows left at rollout_max_prompt_len {lengths.limit}: "
+        f"the shortest prompt is {lengths.shortest()}",
+        where=where,
+        hint="raise --rollout-max-prompt-len",
+    )
