@@ -1,0 +1,240 @@
+"""Options that commands share: the run's settings, each a flag, and where the result goes."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from rolloutds.cli import output
+from rolloutds.cli.group import DEBUG
+from rolloutds.config import SETTING, SETTINGS, ResolvedConfig, Setting, resolve
+from rolloutds.errors import ConfigError
+from rolloutds.reports import FORMATS
+
+if TYPE_CHECKING:
+    from rolloutds.cache import Cache
+    from rolloutds.dataset import Dataset
+    from rolloutds.reports.model import Report
+
+_Format: Any = Literal[tuple(FORMATS)]
+
+DATA_SETTINGS = (
+    "hf_checkpoint",
+    "rollout_shuffle",
+    "rollout_seed",
+    "rollout_batch_size",
+    "over_sampling_batch_size",
+    "n_samples_per_prompt",
+    "rollout_max_prompt_len",
+    "input_key",
+    "label_key",
+    "metadata_key",
+    "tool_key",
+    "multimodal_keys",
+    "apply_chat_template",
+    "apply_chat_template_kwargs",
+    "chat_template",
+    "bad_rows",
+    "trust_remote_code",
+)
+"""Settings that say which groups a run is served; commands on prompt data take them as flags."""
+
+ALL_SETTINGS = tuple(setting.name for setting in SETTINGS if setting.name != "prompt_data")
+
+_DATA = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="DATA", help=f"The same as --prompt-data. {SETTING['prompt_data'].help}"
+    ),
+]
+_CONFIG = Annotated[
+    str | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="Config file; else the nearest rolloutds.toml or pyproject.toml, going up.",
+    ),
+]
+_FORMAT = Annotated[
+    _Format,
+    typer.Option("--format", help="Form of the result.", show_default=True),
+]
+_NO_CACHE = Annotated[
+    bool, typer.Option("--no-cache", help="Neither read nor write the cache of indexes and counts.")
+]
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """What the shared options of one call say.
+
+    Attributes:
+        flags: settings given on the command line, by name; None where not given.
+        config_file: the value of ``--config``.
+        format_name: the value of ``--format``.
+        is_cached: whether the cache may be used.
+    """
+
+    flags: dict[str, Any]
+    config_file: str | None
+    format_name: str
+    is_cached: bool = True
+
+    def resolve(self) -> ResolvedConfig:
+        """The settings from flags, environment, config file and defaults; remarks go to stderr.
+
+        Raises:
+            ConfigError: a setting is unknown or has a wrong value.
+        """
+        from rolloutds.sample_files import sample_data_folder
+
+        folder = sample_data_folder()
+        fallback = folder / "rolloutds.toml"
+        resolved = resolve(
+            self.flags,
+            environment=os.environ,
+            config_file=Path(self.config_file) if self.config_file else None,
+            start_folder=Path.cwd(),
+            fallback_config=fallback if fallback.is_file() else None,
+        )
+        for notice in resolved.notices:
+            output.say(notice, label="note")
+        return resolved
+
+    def cache(self) -> Cache:
+        """The cache of the user, or one that is switched off."""
+        from rolloutds.cache import Cache, default_cache_folder
+
+        return Cache(default_cache_folder() if self.is_cached else None)
+
+    def open_dataset(self, config: Any) -> Dataset:
+        """The dataset of a config; what it has to remark goes to stderr.
+
+        Raises:
+            DataError: the data cannot be used.
+        """
+        from rolloutds.dataset import Dataset
+        from rolloutds.tokenization import leave_torch_out
+
+        if config.hf_checkpoint is not None:
+            leave_torch_out()  # counting and rendering need no torch, which takes seconds to load
+        dataset = Dataset(config, cache=self.cache())
+        for notice in dataset.notices:
+            output.say(notice.text, label="note")
+        return dataset
+
+    def write(self, report: Report) -> None:
+        """Writes a report to stdout in the format asked for."""
+        output.write_report(report, self.format_name)
+
+
+def takes_settings(
+    *names: str, has_data: bool = True, has_cache: bool = True
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Gives a command the shared options and one flag for each setting named.
+
+    The command takes a keyword ``invocation`` in their place.
+
+    Args:
+        names: names of settings.
+        has_data: whether it takes ``DATA`` and ``--prompt-data``.
+        has_cache: whether it takes ``--no-cache``.
+    """
+    settings = [SETTING[name] for name in names]
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def command(**values: Any) -> Any:
+            flags = {setting.name: values.pop(setting.name) for setting in settings}
+            if has_data:
+                flags["prompt_data"] = _one_prompt_data(
+                    values.pop("data"), values.pop("prompt_data")
+                )
+            del values["debug"]  # acts through its callback
+            invocation = Invocation(
+                flags,
+                config_file=values.pop("config_file"),
+                format_name=values.pop("format_name"),
+                is_cached=not values.pop("no_cache", False),
+            )
+            return function(**values, invocation=invocation)
+
+        _set_parameters(command, function, _shared(settings, has_data, has_cache))
+        return command
+
+    return decorate
+
+
+def _one_prompt_data(argument: str | None, flag: str | None) -> str | None:
+    if argument is not None and flag is not None:
+        raise ConfigError(
+            f"DATA {argument!r} and --prompt-data {flag!r}", expected="the data named once"
+        )
+    return flag if argument is None else argument
+
+
+def _shared(
+    settings: Iterable[Setting],
+    has_data: bool,  # noqa: FBT001 - private, and read at its only call
+    has_cache: bool,  # noqa: FBT001 - private, and read at its only call
+) -> list[inspect.Parameter]:
+    shared = [_parameter("data", _DATA, None)] if has_data else []
+    shared += [_parameter("config_file", _CONFIG, None), _parameter("format_name", _FORMAT, "text")]
+    if has_cache:
+        shared.append(_parameter("no_cache", _NO_CACHE, default=False))
+    shared.append(_parameter("debug", Annotated[bool, DEBUG], default=False))
+    if has_data:
+        shared.append(_setting_parameter(SETTING["prompt_data"]))
+    return shared + [_setting_parameter(setting) for setting in settings]
+
+
+def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
+    )
+
+
+def _setting_parameter(setting: Setting) -> inspect.Parameter:
+    flag = setting.flag
+    if setting.kind == "bool":
+        option = typer.Option(f"{flag}/--no-{flag[2:]}", help=_help(setting))
+        return _parameter(setting.name, Annotated[bool | None, option], None)
+    option = typer.Option(flag, help=_help(setting), metavar=_metavar(setting))
+    # Text, whatever the kind: `config.checked` parses it, as it does values from elsewhere.
+    return _parameter(setting.name, Annotated[str | None, option], None)
+
+
+def _metavar(setting: Setting) -> str:
+    if setting.choices:
+        return "|".join(setting.choices)
+    return {"int": "N", "path": "PATH", "mapping": "JSON"}.get(setting.kind, "TEXT")
+
+
+def _help(setting: Setting) -> str:
+    default = setting.default
+    if default is None or default == {}:
+        return setting.help
+    shown = {True: "on", False: "off"}.get(default, default) if setting.kind == "bool" else default
+    return f"{setting.help} [default: {shown}]"
+
+
+def _set_parameters(
+    command: Callable[..., Any],
+    function: Callable[..., Any],
+    shared: list[inspect.Parameter],
+) -> None:
+    """Makes Typer see the function's own parameters, then the shared ones."""
+    signature = inspect.signature(function, eval_str=True)
+    own = [p for p in signature.parameters.values() if p.name != "invocation"]
+    parameters = [
+        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in [*own, *shared]
+    ]
+    command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {p.name: p.annotation for p in parameters}

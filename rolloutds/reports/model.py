@@ -1,0 +1,110 @@
+"""What a command has to say, before any format: data for programs, sections for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+SCHEMA_VERSION = 1
+"""Version of the JSON forms; keys may be added within a version, not renamed."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    Attributes:
+        name: its heading.
+        justify: the side its cells keep to.
+        limit: most characters of a cell that are shown; None shows the whole cell.
+        is_flexible: on a screen that is too narrow, it gives way before the others.
+        keeps_end: where it is cut to a screen, its end is shown (of a path, the name).
+        is_optional: left out when no cell of the first page has text.
+    """
+
+    name: str
+    justify: Literal["left", "right"] = "left"
+    limit: int | None = None
+    is_flexible: bool = False
+    is_optional: bool = False
+    keeps_end: bool = False
+
+
+@dataclass(frozen=True)
+class Cells:
+    """A row of a table, one text a column."""
+
+    texts: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Border:
+    """A line drawn across a table, with what begins there."""
+
+    title: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows, read once and as late as possible, so that there may be any number of them."""
+
+    columns: Sequence[Column]
+    rows: Iterable[Cells | Border]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Names and values, one a line."""
+
+    pairs: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A line that says what follows."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Block:
+    """Text shown whole, with its own lines."""
+
+    text: str
+    title: str | None = None
+
+
+Section = Table | Facts | Heading | Block
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a command found.
+
+    Attributes:
+        kind: what it is, for programs ("peek", "plan", …).
+        data: the facts, for programs; plain values.
+        records_name: key of `records` in the JSON object; None when there are none.
+        records: plain objects, one a line of JSON Lines; read once, as late as possible.
+        sections: the same for people; read once, as late as possible.
+    """
+
+    kind: str
+    data: Mapping[str, Any]
+    records_name: str | None = None
+    records: Iterable[Mapping[str, Any]] = ()
+    sections: Iterable[Section] = field(default=())
+
+
+@dataclass(frozen=True)
+class Screen:
+    """Where the text goes.
+
+    Attributes:
+        width: columns of the terminal; None off a terminal, where nothing is fitted.
+        has_colour: whether styles may be used.
+    """
+
+    width: int | None = None
+    has_colour: bool = False
