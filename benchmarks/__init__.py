@@ -1,0 +1,1 @@
+"""How fast rolloutds is, each figure beside a yardstick measured in the same run."""
