@@ -1,7 +1,7 @@
 """One prompt to a group of independent samples.
 
-`copy.deepcopy` walks every field of every sample. Here the fields that need a copy are found once
-for each prompt; the rest of a sample is one copy of a dict.
+`copy.deepcopy` walks every field of every sample. Here the values that need a copy, and the
+cheapest way to copy each, are found once for a prompt; the rest of a sample is one copy of a dict.
 """
 
 from __future__ import annotations
@@ -13,15 +13,8 @@ from typing import Any
 from rolloutds.errors import PromptError
 from rolloutds.sample import SAMPLE_FIELDS, PrefixCacheInfo, Sample, SampleGroup, SpecInfo
 
-_FACTORIES: dict[str, Callable[[], Any]] = {
-    "tokens": list,
-    "apply_chat_template_kwargs": dict,
-    "weight_versions": list,
-    "metadata": dict,
-    "spec_info": SpecInfo,
-    "prefix_cache_info": PrefixCacheInfo,
-}
 _BLANK_FIELDS: dict[str, Any] = {name: Sample().__dict__[name] for name in SAMPLE_FIELDS}
+_CONTAINERS = (dict, list, tuple)
 
 
 def copy_plain(value: Any) -> Any:
@@ -55,6 +48,21 @@ def _copy_deep(value: Any) -> Any:
         raise PromptError("nested too deeply", expected="fewer than 1,000 levels") from error
 
 
+def _copier(value: Any) -> Callable[[], Any]:
+    """Makes copies of `value`: found once for a prompt, called once for each of its samples."""
+    items = value.values() if type(value) is dict else value
+    if type(value) is not tuple and not any(type(item) in _CONTAINERS for item in items):
+        flat: Callable[[], Any] = value.copy
+        return flat
+    if type(value) is list and all(type(item) is dict and _is_flat(item) for item in value):
+        return lambda: [item.copy() for item in value]
+    return lambda: copy_plain(value)
+
+
+def _is_flat(value: dict[str, Any]) -> bool:
+    return not any(type(item) in _CONTAINERS for item in value.values())
+
+
 class SampleTemplate:
     """Makes the samples of one prompt.
 
@@ -63,22 +71,25 @@ class SampleTemplate:
             copied: the caller keeps no reference that it edits.
     """
 
-    __slots__ = ("_copied", "_fields", "_made")
+    __slots__ = ("_copiers", "_fields")
 
     def __init__(self, fields: dict[str, Any]) -> None:
         self._fields = _BLANK_FIELDS | fields
-        self._made = [(n, make) for n, make in _FACTORIES.items() if n not in fields]
-        self._copied = [(n, v) for n, v in fields.items() if type(v) in (dict, list, tuple)]
+        own = {"metadata": {}, **fields}
+        self._copiers = [(n, _copier(v)) for n, v in own.items() if type(v) in _CONTAINERS]
 
     def make(self, group_index: int | None = None, index: int | None = None) -> Sample:
         """One sample that shares nothing editable with its siblings, except media objects."""
         fields = self._fields.copy()
-        for name, make in self._made:
-            fields[name] = make()
-        for name, value in self._copied:
-            fields[name] = copy_plain(value)
         fields["group_index"] = group_index
         fields["index"] = index
+        fields["tokens"] = []
+        fields["weight_versions"] = []
+        fields["apply_chat_template_kwargs"] = {}
+        fields["spec_info"] = SpecInfo()
+        fields["prefix_cache_info"] = PrefixCacheInfo()
+        for name, copy in self._copiers:
+            fields[name] = copy()
         sample = Sample.__new__(Sample)
         sample.__dict__ = fields
         return sample
