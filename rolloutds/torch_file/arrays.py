@@ -1,0 +1,198 @@
+"""NumPy arrays of a file: what they are, and their values, with NumPy or without."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, Literal
+
+from rolloutds.errors import TorchFileError
+from rolloutds.torch_file.dtypes import (
+    ARRAY_TYPES,
+    check_listed,
+    contiguous_strides,
+    is_shape,
+    strided,
+    unpack,
+)
+
+
+class ArrayType:
+    """A NumPy dtype of the file.
+
+    Attributes:
+        code: kind and size, for example ``f8`` or ``U5``; ``V16`` for records.
+        is_big_endian: byte order of its numbers.
+        is_sealed: whether it is in use and can take no further state.
+        num_bytes: size of one element.
+        fields: names, types and byte offsets of a record's fields; None for anything else.
+    """
+
+    __slots__ = ("code", "fields", "is_big_endian", "is_sealed", "num_bytes")
+
+    def __init__(self, code: str, num_bytes: int) -> None:
+        self.code = code
+        self.num_bytes = num_bytes
+        self.is_big_endian = False
+        self.is_sealed = False
+        self.fields: dict[str, tuple[ArrayType, int]] | None = None
+
+    def __setstate__(self, state: Any) -> None:
+        """Takes what a pickled dtype says of itself: byte order, fields, size."""
+        if not isinstance(state, tuple) or len(state) < 7 or state[2] is not None:
+            raise TypeError("not a NumPy dtype")
+        if self.is_sealed:
+            raise TypeError("a NumPy dtype that changes after its use")
+        _, order, _, names, fields, num_bytes = state[:6]
+        if order not in ("<", ">", "|", "="):
+            raise TypeError("not a NumPy dtype")
+        self.is_big_endian = order == ">"
+        if isinstance(num_bytes, int) and num_bytes >= 0:
+            self.num_bytes = num_bytes
+        if names is not None:
+            self.fields = {name: _field(fields[name]) for name in names}
+        self.is_sealed = True
+
+    def numpy_dtype(self) -> Any:
+        """The dtype itself."""
+        import numpy as np
+
+        if self.fields is not None:
+            parts = self.fields.values()
+            return np.dtype(
+                {
+                    "names": list(self.fields),
+                    "formats": [kind.numpy_dtype() for kind, _ in parts],
+                    "offsets": [offset for _, offset in parts],
+                    "itemsize": self.num_bytes,
+                }
+            )
+        letter = self.code[0]
+        count = self.num_bytes // 4 if letter == "U" else self.num_bytes
+        code = f"{letter}{count}" if letter in "USV" else self.code
+        return np.dtype(code).newbyteorder(">" if self.is_big_endian else "<")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild_array_type, (self.code, self.num_bytes, self.is_big_endian, self.fields)
+
+    def __repr__(self) -> str:
+        return f"<dtype {self.code}>"
+
+
+def _rebuild_array_type(code: str, num_bytes: int, is_big_endian: bool, fields: Any) -> ArrayType:  # noqa: FBT001 - called by pickle
+    value = ArrayType(code, num_bytes)
+    value.is_big_endian, value.fields, value.is_sealed = is_big_endian, fields, True
+    return value
+
+
+def _field(entry: Any) -> tuple[ArrayType, int]:
+    kind, offset = entry[:2]
+    if not isinstance(kind, ArrayType) or not isinstance(offset, int):
+        raise TypeError("not a NumPy record type")
+    return kind, offset
+
+
+class ArrayValue:
+    """A NumPy array of the file, without NumPy.
+
+    Attributes:
+        dtype: its element type.
+        shape: its lengths.
+        is_fortran: whether the first index runs fastest.
+        data: its bytes; for arrays of objects the list of them.
+    """
+
+    __slots__ = ("data", "dtype", "is_fortran", "shape")
+
+    def __init__(self) -> None:
+        self.dtype = ArrayType("u1", 1)
+        self.shape: tuple[int, ...] = (0,)
+        self.is_fortran = False
+        self.data: bytes | list[Any] = b""
+
+    def __setstate__(self, state: Any) -> None:
+        """Takes what a pickled array says of itself, and checks that the sizes agree."""
+        if not isinstance(state, tuple) or len(state) != 5:
+            raise TypeError("not a NumPy array")
+        if self.dtype.is_sealed:
+            raise TypeError("a NumPy array that changes after its use")
+        _, shape, dtype, is_fortran, data = state
+        self.fill(shape, dtype, data, is_fortran=bool(is_fortran))
+
+    def fill(self, shape: Any, dtype: Any, data: Any, *, is_fortran: bool) -> None:
+        """Takes the contents.
+
+        Raises:
+            TypeError: they do not fit each other.
+        """
+        if not isinstance(dtype, ArrayType) or not is_shape(shape):
+            raise TypeError("not a NumPy array")
+        if dtype.code.startswith("O"):
+            if not isinstance(data, list) or len(data) != prod(shape):
+                raise TypeError(f"an array of shape {shape} with other contents")
+        elif not isinstance(data, bytes) or len(data) != prod(shape) * dtype.num_bytes:
+            raise TypeError(f"an array of shape {shape} with other contents")
+        self.dtype, self.shape, self.data, self.is_fortran = dtype, shape, data, is_fortran
+        self.dtype.is_sealed = True
+
+    @property
+    def num_elements(self) -> int:
+        """How many elements it has."""
+        return prod(self.shape)
+
+    def tolist(self) -> Any:
+        """Its values as nested lists (a single one for shape ``()``), without NumPy.
+
+        Raises:
+            TorchFileError: it has more than 1,048,576 elements, or values only NumPy can read.
+        """
+        check_listed(self, self.num_elements)
+        flat = flat_values(self.dtype, self.data)
+        if flat is None:
+            raise TorchFileError(
+                f"{self!r} has values that only NumPy can read", hint="use to_numpy()"
+            )
+        return strided(flat, self.shape, contiguous_strides(self.shape, fortran=self.is_fortran))
+
+    def to_numpy(self) -> Any:
+        """The array itself, writable and apart from this object."""
+        import numpy as np
+
+        order: Literal["C", "F"] = "F" if self.is_fortran else "C"
+        if isinstance(self.data, list):
+            flat = np.empty(len(self.data), dtype=object)
+            for i, value in enumerate(self.data):
+                flat[i] = value
+            return flat.reshape(self.shape, order=order)
+        flat = np.frombuffer(self.data, dtype=self.dtype.numpy_dtype(), count=self.num_elements)
+        return flat.reshape(self.shape, order=order).copy(order="K")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild_array, (self.shape, self.dtype, self.is_fortran, self.data)
+
+    def __repr__(self) -> str:
+        return f"<array {self.dtype.code} {list(self.shape)}>"
+
+
+def _rebuild_array(shape: Any, dtype: Any, is_fortran: bool, data: Any) -> ArrayValue:  # noqa: FBT001 - called by pickle
+    value = ArrayValue()
+    value.fill(shape, dtype, data, is_fortran=is_fortran)
+    return value
+
+
+def flat_values(dtype: ArrayType, data: bytes | list[Any]) -> list[Any] | None:
+    """The elements as Python values; None for types that only NumPy can read."""
+    if isinstance(data, list):
+        return data
+    size, kind = dtype.num_bytes, dtype.code[0]
+    element = ARRAY_TYPES.get(dtype.code)
+    if element is not None and element.code is not None and size == element.num_bytes:
+        if dtype.code == "b1":
+            return [byte != 0 for byte in data]
+        return unpack(data, element.code, big_endian=dtype.is_big_endian)
+    if kind not in "US" or size == 0 or dtype.fields is not None:
+        return None
+    cells = [data[i : i + size] for i in range(0, len(data), size)]
+    if kind == "S":
+        return [cell.rstrip(b"\0") for cell in cells]
+    encoding = "utf-32-be" if dtype.is_big_endian else "utf-32-le"
+    return [cell.decode(encoding, "surrogatepass").rstrip("\0") for cell in cells]
