@@ -36,6 +36,10 @@ ROW_FIELDS: dict[str, str] = {
 """Fields that change what a group looks like, not which row it is: a difference is said."""
 
 
+FIELDS: tuple[str, ...] = (*ORDER_FIELDS, *LENGTH_FIELDS, *ROW_FIELDS)
+"""Every field, each in every fingerprint."""
+
+
 class Difference(NamedTuple):
     """One field in which a saved state and the current run differ."""
 
@@ -48,11 +52,14 @@ class Difference(NamedTuple):
         return f"{self.name}: saved {self.saved!r}, now {self.current!r}"
 
 
-def compare(saved: Mapping[str, Any], current: Mapping[str, Any]) -> list[Difference]:
+def compare(saved: Mapping[str, Any] | None, current: Mapping[str, Any] | None) -> list[Difference]:
     """The fields that differ; those that change the order come first.
 
-    A field that the saved fingerprint lacks is not compared.
+    A dataset on one side only is one difference. A field that the saved fingerprint lacks is not
+    compared.
     """
+    if saved is None or current is None:
+        return [] if saved is current else [_presence(saved, current)]
     limited = current.get("rollout_max_prompt_len") is not None
     order = ORDER_FIELDS | (LENGTH_FIELDS if limited else {})
     rest = ROW_FIELDS | ({} if limited else LENGTH_FIELDS)
@@ -62,3 +69,8 @@ def compare(saved: Mapping[str, Any], current: Mapping[str, Any]) -> list[Differ
         for name, title in names.items()
         if name in saved and saved[name] != current.get(name)
     ]
+
+
+def _presence(saved: Mapping[str, Any] | None, current: Mapping[str, Any] | None) -> Difference:
+    was, now = ("none" if s is None else f"{s.get('num_rows')} rows" for s in (saved, current))
+    return Difference("dataset", was, now, changes_order=True)

@@ -1,0 +1,270 @@
+"""Groups handed out and not yet settled: the ledger that lets a resume serve them again.
+
+A run that stops between a draw and the next save has groups it never trained on. With the ledger
+a group stays in the saved state until it is completed, discarded or given back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from rolloutds.errors import GroupError
+from rolloutds.group_forms import GroupForm, first_sample
+from rolloutds.sample import SampleGroup
+
+
+class Identity(NamedTuple):
+    """What a group is recognised by when it comes back as another object, from another process."""
+
+    group_index: Any
+    index: Any
+    row_id: Any
+
+    def is_alike(self, other: Identity) -> bool:
+        """Whether both may be the same group; a row that one side does not know is no matter.
+
+        A group without an index is recognised as the same object only.
+        """
+        rows = {self.row_id, other.row_id} - {None}
+        return self.group_index is not None and self[:2] == other[:2] and len(rows) < 2
+
+
+@dataclass(frozen=True)
+class DrawnGroup:
+    """One group as a state keeps it: a row's name, or its samples.
+
+    Attributes:
+        group_index: number of the group; None for a group of another origin without one.
+        first_index: number of its first sample.
+        row_position: position of its row in the dataset's rows (before the length filter), for a
+            group made from a row and not touched since; None otherwise.
+        row_id: line or row of that row in its file, where known; it is there to be compared.
+        samples: the samples' dict forms as they stood, for every other group.
+    """
+
+    group_index: int | None
+    first_index: int | None
+    row_position: int | None = None
+    row_id: int | None = None
+    samples: GroupForm | None = None
+
+    @property
+    def identity(self) -> Identity:
+        """What it is recognised by."""
+        return Identity(self.group_index, self.first_index, self.row_id)
+
+    @property
+    def size(self) -> int | None:
+        """Samples (rollouts, in a compact group) it has; None when it is named by its row."""
+        return None if self.samples is None else len(self.samples)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Plain values; what is None is left out."""
+        return {name: value for name, value in self.__dict__.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class _Entry:
+    drawn: DrawnGroup
+    sample: Any  # its first one, by which the same object is recognised
+    identity: Identity
+
+
+class InFlightLedger:
+    """The groups in flight, in the order they were handed out.
+
+    A group that comes back is matched by being the same object, else by its `group_index`. Where
+    several groups in flight have one index (groups of another run in the buffer), the number of
+    the first sample and the row decide; where these are the same too, nothing is guessed.
+
+    Attributes:
+        waiting: groups that a loaded state had in flight and that were not served again yet.
+        num_completed: groups settled by `complete`.
+        num_discarded: groups settled by `discard`, by reason.
+    """
+
+    def __init__(self) -> None:
+        self._entries: dict[int, _Entry] = {}
+        self._by_index: dict[Any, list[int]] = {}
+        self._num_recorded = 0
+        self.waiting: list[DrawnGroup] = []
+        self.num_completed = 0
+        self.num_discarded: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def record(self, drawn: Iterable[DrawnGroup], groups: Iterable[SampleGroup]) -> None:
+        """Takes groups in as they are handed out."""
+        for described, group in zip(drawn, groups, strict=True):
+            identity = identity_of(group)
+            self._entries[self._num_recorded] = _Entry(described, first_sample(group), identity)
+            self._by_index.setdefault(identity.group_index, []).append(self._num_recorded)
+            self._num_recorded += 1
+
+    def complete(self, groups: Sequence[SampleGroup]) -> None:
+        """Settles groups that were trained on.
+
+        Raises:
+            GroupError: one of them is not in flight; nothing is settled then.
+        """
+        self._remove(self._find_all(groups))
+        self.num_completed += len(groups)
+
+    def discard(self, groups: Sequence[SampleGroup], reason: str) -> None:
+        """Settles groups that were rejected, counted by reason.
+
+        Raises:
+            GroupError: one of them is not in flight, or the reason is no text; nothing is
+                settled then.
+        """
+        if not isinstance(reason, str):
+            raise GroupError(f"the reason is {reason!r}", expected="text")
+        self._remove(self._find_all(groups))
+        self.num_discarded[reason] = self.num_discarded.get(reason, 0) + len(groups)
+
+    def returning(self, groups: Sequence[SampleGroup]) -> Returning:
+        """What `give_back` will take out for these groups; changes nothing.
+
+        Raises:
+            GroupError: a group cannot be told from others in flight.
+        """
+        found: dict[int, None] = {}
+        waiting = []
+        for group in groups:
+            serial = self._find(group, found)
+            if serial is not None:
+                found[serial] = None
+            elif (again := self._find_waiting(group)) is not None:
+                waiting.append(again)
+        return Returning(list(found), waiting)
+
+    def give_back(self, returning: Returning) -> None:
+        """Takes groups out that went to the buffer."""
+        self._remove(returning.serials)
+        taken = set(map(id, returning.waiting))
+        self.waiting = [drawn for drawn in self.waiting if id(drawn) not in taken]
+
+    # --- matching -------------------------------------------------------------------------
+
+    def _find_all(self, groups: Sequence[SampleGroup]) -> list[int]:
+        if not isinstance(groups, list | tuple):
+            raise GroupError(f"{type(groups).__name__}", expected="a list of groups")
+        found: dict[int, None] = {}
+        for group in groups:
+            serial = self._find(group, found)
+            if serial is None:
+                serial = self._find_by_number(group, found)
+            found[serial] = None
+        return list(found)
+
+    def _find(self, group: SampleGroup, taken: Collection[int]) -> int | None:
+        identity, sample = identity_of(group), first_sample(group)
+        serials = [s for s in self._by_index.get(identity.group_index, ()) if s not in taken]
+        for serial in serials:
+            if self._entries[serial].sample is sample:
+                return serial
+        alike = [s for s in serials if self._entries[s].identity.is_alike(identity)]
+        if len(alike) > 1:
+            raise GroupError(
+                f"{len(alike)} groups in flight have this index, first sample and row",
+                where=f"group {identity.group_index}",
+                expected="groups that can be told apart",
+                hint="hand back the objects that get_samples gave, or number the groups apart",
+            )
+        return alike[0] if alike else None
+
+    def _find_by_number(self, group: SampleGroup, taken: Collection[int]) -> int:
+        """The one group in flight of that index, though its samples were renumbered."""
+        index = identity_of(group).group_index
+        serials = [s for s in self._by_index.get(index, ()) if s not in taken]
+        if len(serials) == 1 and index is not None:
+            return serials[0]
+        if self._find_waiting(group) is not None:
+            what = "was in flight in the loaded state, and is to be served again first"
+        else:
+            what = "settled twice, or never handed out"
+        raise GroupError(
+            what,
+            where=f"group {index}",
+            expected="a group in flight",
+            hint="with track_in_flight each group is completed, discarded or given back "
+            "once after every draw",
+        )
+
+    def _find_waiting(self, group: SampleGroup) -> DrawnGroup | None:
+        identity = identity_of(group)
+        return next((d for d in self.waiting if d.identity.is_alike(identity)), None)
+
+    def _remove(self, serials: Iterable[int]) -> None:
+        for serial in serials:
+            index = self._entries.pop(serial).identity.group_index
+            self._by_index[index].remove(serial)
+            if not self._by_index[index]:
+                del self._by_index[index]
+
+    # --- state ----------------------------------------------------------------------------
+
+    def groups(self) -> Iterator[DrawnGroup]:
+        """Everything a resume has to serve first, in order."""
+        for entry in self._entries.values():
+            yield entry.drawn
+        yield from self.waiting
+
+    def state_dict(self) -> dict[str, Any]:
+        """Groups and counts as plain values, not copied."""
+        return {
+            "groups": [group.state_dict() for group in self.groups()],
+            "num_completed": self.num_completed,
+            "num_discarded": dict(self.num_discarded),
+        }
+
+
+class Returning(NamedTuple):
+    """Groups that are about to go back to the buffer."""
+
+    serials: list[int]
+    waiting: list[DrawnGroup]
+
+
+class DrawLog:
+    """Which groups were handed out for which rollout, where no ledger says what became of them.
+
+    A state saved for rollout 2 while groups of rollout 3 are out skips those after a resume: that
+    much can be known, and said.
+    """
+
+    def __init__(self) -> None:
+        self._draws: list[tuple[int, list[Any]]] = []
+
+    def record(self, rollout_id: int, groups: Iterable[SampleGroup]) -> None:
+        """Takes down a draw."""
+        self._draws.append((rollout_id, [identity_of(group) for group in groups]))
+
+    def num_after(self, rollout_id: int, buffer: Iterable[SampleGroup]) -> int:
+        """Groups handed out for later rollouts that are not in the buffer again."""
+        drawn = [g for later, groups in self._draws if later > rollout_id for g in groups]
+        returned = {identity_of(group) for group in buffer} if drawn else set()
+        return len(set(drawn) - returned)
+
+    def forget_through(self, rollout_id: int) -> None:
+        """Drops the draws of that rollout and of those before."""
+        self._draws = [draw for draw in self._draws if draw[0] > rollout_id]
+
+
+def identity_of(group: Any) -> Identity:
+    """What a group is recognised by.
+
+    Raises:
+        GroupError: it is no group.
+    """
+    sample = first_sample(group) if isinstance(group, list) else None
+    if sample is None:
+        raise GroupError(f"{group!r:.60} is given", expected="a non-empty list of samples")
+    return Identity(
+        getattr(sample, "group_index", None),
+        getattr(sample, "index", None),
+        getattr(sample, "row_id", None),
+    )
