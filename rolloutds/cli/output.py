@@ -5,11 +5,12 @@ from __future__ import annotations
 import io
 import os
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 from rolloutds.errors import RolloutDSError
 from rolloutds.reports import render
-from rolloutds.reports.model import Report, Screen
+from rolloutds.reports.model import Report
 from rolloutds.reports.visible import visible_lines
 
 _FOR_PROGRAMS = frozenset({"json", "jsonl"})
@@ -33,12 +34,22 @@ def write_report(report: Report, format_name: str) -> None:
     Raises:
         RolloutDSError: stdout cannot be written.
     """
+    pieces = render(report, format_name, on_terminal=_is_terminal(sys.stdout))
+    write_pieces(pieces, is_for_programs=format_name in _FOR_PROGRAMS)
+
+
+def write_pieces(pieces: Iterable[str], *, is_for_programs: bool) -> None:
+    """Rendered text on stdout; what programs read is UTF-8.
+
+    Raises:
+        RolloutDSError: stdout cannot be written.
+    """
     if sys.stdout is None:
         raise RolloutDSError("standard output is closed", hint="send it to a file or a pipe")
     stream = _forgiving(sys.stdout)
-    if format_name in _FOR_PROGRAMS and isinstance(stream, io.TextIOWrapper):
+    if is_for_programs and isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(encoding="utf-8")  # what JSON is, whatever the locale
-    for piece in render(report, format_name, screen()):
+    for piece in pieces:
         # Only the write is guarded: an error while a row is read is not one of the output.
         if not _written(stream, piece):
             return
@@ -86,17 +97,6 @@ def silence_stdout() -> None:
         os.close(nowhere)
     except (OSError, ValueError, AttributeError):
         pass  # stdout is no file (a test's buffer): there is nothing to fail
-
-
-def screen() -> Screen:
-    """The terminal stdout is; not fitted and without colour when it is none."""
-    if not _is_terminal(sys.stdout):
-        return Screen()
-    import shutil
-
-    columns = shutil.get_terminal_size().columns
-    no_colour = os.environ.get("NO_COLOR") or os.environ.get("TERM") in (None, "", "dumb")
-    return Screen(width=max(columns, 40), has_colour=not no_colour)
 
 
 def stderr_is_terminal() -> bool:

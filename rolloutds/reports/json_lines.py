@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rolloutds.reports.json_text import as_json
-from rolloutds.reports.model import SCHEMA_VERSION, Report, Screen
+from rolloutds.reports.model import SCHEMA_VERSION, Report
 
 
-def render(report: Report, screen: Screen) -> Iterator[str]:
+def render(report: Report) -> Iterator[str]:
     """The records, each as it comes."""
-    del screen  # a program reads it: no width, no colour
     if report.records_name is None:
         yield as_json({"kind": report.kind, "schema_version": SCHEMA_VERSION, **report.data})
         yield "\n"

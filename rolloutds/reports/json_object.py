@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rolloutds.reports.json_text import as_json
-from rolloutds.reports.model import SCHEMA_VERSION, Report, Screen
+from rolloutds.reports.model import SCHEMA_VERSION, Report
 
 
-def render(report: Report, screen: Screen) -> Iterator[str]:
+def render(report: Report) -> Iterator[str]:
     """The object, indented; records are written as they come, one a line."""
-    del screen  # a program reads it: no width, no colour
     facts = {"kind": report.kind, "schema_version": SCHEMA_VERSION, **report.data}
     head = as_json(facts, indent=2)
     if report.records_name is None:

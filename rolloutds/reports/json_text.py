@@ -30,6 +30,13 @@ def as_json(value: Any, *, indent: int | None = None) -> str:
     return _ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
+def value_text(value: Any) -> str:
+    """Text as it is, a number as Python writes it, anything else as JSON."""
+    if isinstance(value, str):
+        return value
+    return repr(value) if isinstance(value, float) else as_json(value)
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}

@@ -3,34 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-from rolloutds.reports.model import (
-    Block,
-    Border,
-    Cells,
-    Facts,
-    Heading,
-    Report,
-    Screen,
-    Table,
-)
+from rolloutds.reports.model import Block, Border, Cells, Facts, Heading, Report, Table
 from rolloutds.reports.paging import visible_pages
+from rolloutds.reports.sections import sections_text
 from rolloutds.reports.visible import visible, visible_lines
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|#~!&@])")
 
 
-def render(report: Report, screen: Screen) -> Iterator[str]:
+def render(report: Report) -> Iterator[str]:
     """The sections, with everything that Markdown or HTML would act on escaped."""
-    del screen  # Markdown is not fitted to a screen
-    is_first = True
-    for section in report.sections:
-        if not is_first:
-            yield "\n"
-        is_first = False
-        yield from (line + "\n" for line in _RENDER[type(section)](section))
+    return sections_text(report, {Heading: _heading, Facts: _facts, Block: _block, Table: _table})
 
 
 def _escaped(text: str) -> str:
@@ -74,11 +59,3 @@ def _border(border: Border, num_columns: int) -> list[str]:
 
 def _row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
-
-
-_RENDER: dict[type, Callable[[Any], Iterator[str]]] = {
-    Heading: _heading,
-    Facts: _facts,
-    Block: _block,
-    Table: _table,
-}

@@ -17,9 +17,10 @@ class Column:
     Attributes:
         name: its heading.
         justify: the side its cells keep to.
-        limit: most characters of a cell that are shown; None shows the whole cell.
-        is_flexible: on a screen that is too narrow, it gives way before the others.
-        keeps_end: where it is cut to a screen, its end is shown (of a path, the name).
+        limit: most of a cell that is shown, in columns of a terminal; None shows the whole cell,
+            wrapped where a screen is too narrow.
+        is_flexible: it takes what a screen has room for, and gives way before the others.
+        keeps_end: it holds paths, cut only by a screen, and then their ends are shown.
         is_optional: left out when no cell of the first page has text.
     """
 
@@ -95,16 +96,3 @@ class Report:
     records_name: str | None = None
     records: Iterable[Mapping[str, Any]] = ()
     sections: Iterable[Section] = field(default=())
-
-
-@dataclass(frozen=True)
-class Screen:
-    """Where the text goes.
-
-    Attributes:
-        width: columns of the terminal; None off a terminal, where nothing is fitted.
-        has_colour: whether styles may be used.
-    """
-
-    width: int | None = None
-    has_colour: bool = False

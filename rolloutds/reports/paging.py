@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import chain, islice
 
 from rolloutds.reports.model import Border, Cells, Column, Table
-from rolloutds.reports.visible import shortened
+from rolloutds.reports.visible import shortened, width
 
 PAGE_ROWS = 200
 """Rows whose widths are measured together."""
@@ -22,11 +22,14 @@ def visible_pages(
 
     Args:
         table: the table; its rows are read as the pages are taken.
-        screen_width: a flexible column may take up to a whole screen in place of its limit.
+        screen_width: columns of the terminal, the limit of a flexible column that has one.
     """
     columns = list(table.columns)
     if screen_width is not None:
-        columns = [replace(c, limit=screen_width) if c.is_flexible else c for c in columns]
+        columns = [
+            replace(c, limit=screen_width) if c.is_flexible and c.limit is not None else c
+            for c in columns
+        ]
     # Cells are cut before they are kept: a page of whole prompts may be gigabytes.
     pages = _pages(_visible(row, columns) for row in table.rows)
     first = next(pages, [])
@@ -39,7 +42,13 @@ def _visible(row: Cells | Border, columns: Sequence[Column]) -> Cells | Border:
     if isinstance(row, Border):
         return row
     pairs = zip(row.texts, columns, strict=True)
-    return Cells([shortened(text, column.limit) for text, column in pairs])
+    # What counts in a path is its end, and no path is long.
+    return Cells([shortened(text, None if c.keeps_end else c.limit) for text, c in pairs])
+
+
+def widest(page: Page, index: int) -> int:
+    """Columns that the widest cell of a table's column takes."""
+    return max((width(row.texts[index]) for row in page if isinstance(row, Cells)), default=0)
 
 
 def _pages(rows: Iterator[Cells | Border]) -> Iterator[Page]:

@@ -7,13 +7,13 @@ text, or lines that a CI system takes for commands. Each such character is shown
 from __future__ import annotations
 
 import re
-import unicodedata
 
 _HIDDEN = re.compile(
     "[\x00-\x1f\x7f-\x9f"  # controls, with ESC, CR and the one-byte forms of C1
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # marks of direction
     "\u2028\u2029\ufeff"  # line and paragraph separators, byte order mark
     "\ud800-\udfff]"  # lone surrogates, which no encoding takes
+    "|(?<![^\\s\u200d])\u200d"  # joiners with nothing before them to join: Rich stumbles over two
 )
 _NAMED = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 _COMMAND = re.compile(r"^(\s*)::|##\[")
@@ -53,29 +53,17 @@ def shortened(text: str, limit: int | None) -> str:
     head = visible(text[: limit + 1])
     if len(text) <= limit and width(head) <= limit:
         return head
-    return fitted(head, limit - 1) + "…"
+    if width(head) >= limit:
+        from rich.cells import set_cell_size
 
-
-def fitted(text: str, columns: int) -> str:
-    """The longest head of a visible text that is at most `columns` wide."""
-    taken = 0
-    for position, character in enumerate(text):
-        taken += _character_width(character)
-        if taken > columns:
-            return text[:position]
-    return text
+        head = set_cell_size(head, limit - 1)
+    return head + "…"
 
 
 def width(text: str) -> int:
-    """Columns a visible text takes on a terminal: wide characters two, combining ones none."""
+    """Columns a visible text takes on a terminal."""
     if text.isascii():
         return len(text)
-    return sum(map(_character_width, text))
+    from rich.cells import cell_len  # two milliseconds, for data that needs them
 
-
-def _character_width(character: str) -> int:
-    if character.isascii():
-        return 1
-    if unicodedata.combining(character) or unicodedata.category(character) in ("Cf", "Mn", "Me"):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+    return cell_len(text)

@@ -17,11 +17,10 @@ from rolloutds.reports.model import (
     Facts,
     Heading,
     Report,
-    Screen,
     Table,
 )
 from rolloutds.reports.paging import PAGE_ROWS
-from rolloutds.reports.visible import fitted, shortened, visible, visible_lines, width
+from rolloutds.reports.visible import shortened, visible, visible_lines, width
 
 TABLE_COLUMNS = [
     Column("#", justify="right"),
@@ -35,8 +34,8 @@ def report(rows, *others):
     return Report("example", {"a": 1}, "rows", [{"b": 2}], [Table(TABLE_COLUMNS, rows), *others])
 
 
-def text(made, name="text", screen=Screen()):  # noqa: B008 - frozen
-    return "".join(render(made, name, screen))
+def text(made, name="text", *, on_terminal=False):
+    return "".join(render(made, name, on_terminal=on_terminal))
 
 
 def test_plain_tables_are_aligned_and_cut_to_their_limits():
@@ -49,15 +48,8 @@ def test_plain_tables_are_aligned_and_cut_to_their_limits():
     )
 
 
-def test_a_terminal_fits_the_flexible_column_first():
-    rows = [Cells(["1", "x" * 100, "label", ""])]
-    for columns in (50, 60, 110):
-        lines = text(report(rows), screen=Screen(columns)).split("\n")
-        assert max(map(width, lines)) <= columns
-    assert "x" * 100 in text(report(rows), screen=Screen(200))
-
-
-def test_rows_are_read_a_page_at_a_time():
+@pytest.mark.parametrize("on_terminal", [False, True])
+def test_rows_are_read_a_page_at_a_time(on_terminal):
     taken = []
 
     def rows():
@@ -65,7 +57,7 @@ def test_rows_are_read_a_page_at_a_time():
             taken.append(i)
             yield Cells([str(i), "p", "l", ""])
 
-    pieces = render(report(rows()), "text", Screen())
+    pieces = render(report(rows()), "text", on_terminal=on_terminal)
     next(pieces)
     assert len(taken) <= 2 * PAGE_ROWS
 
@@ -82,11 +74,17 @@ def test_sections_are_set_apart():
     assert text(made) == "a     1\nlong  2\n\nh\n\nt\n  | x\n  |\n  | y\n"
 
 
-def test_long_facts_wrap_under_themselves_on_a_terminal():
-    made = Report("e", {}, sections=[Facts([("name", "word " * 20 + "y" * 60)])])
-    lines = text(made, screen=Screen(50)).rstrip().split("\n")
-    assert max(map(len, lines)) <= 50
-    assert all(line.startswith("      ") for line in lines[1:])
+def test_a_long_plain_table_keeps_its_columns():
+    rows = [Cells([str(i), "p", "l", ""]) for i in range(3 * PAGE_ROWS)]
+    lines = text(report(rows)).splitlines()
+    assert len(lines) == 1 + 3 * PAGE_ROWS
+    assert {line.index("p") for line in lines} == {5}
+
+
+def test_paths_are_whole_in_plain_tables():
+    path = "folder/" * 60 + "name.jsonl"
+    made = Report("e", {}, sections=[Table([Column("path", 20, keeps_end=True)], [Cells([path])])])
+    assert path in text(made)
 
 
 def test_json_is_one_object_whose_records_are_streamed():
@@ -110,9 +108,9 @@ def test_markdown_escapes_what_would_act():
     assert "````text\n```\nx\n````" in shown
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize(("name", "on_terminal"), [*((n, False) for n in FORMATS), ("text", True)])
 @given(data=st.text())
-def test_no_format_lets_a_control_character_through(name, data):
+def test_no_format_lets_a_control_character_through(name, on_terminal, data):
     made = Report(
         "e",
         {"x": data},
@@ -125,7 +123,7 @@ def test_no_format_lets_a_control_character_through(name, data):
             Table([Column("c")], [Cells([data]), Border(data)]),
         ],
     )
-    shown = text(made, name)
+    shown = text(made, name, on_terminal=on_terminal)
     shown.encode("utf-8")
     assert not [c for c in shown if c != "\n" and visible(c) != c]
 
@@ -138,6 +136,8 @@ def test_visible_changes_nothing_the_second_time(data):
 @pytest.mark.parametrize(
     ("data", "shown"),
     [
+        ("\u200da \u200d\u200db", r"\u200da \u200d\u200db"),
+        ("👩\u200d👩 ന\u200dമ", "👩\u200d👩 ന\u200dമ"),
         ("plain [bold]x[/bold] é 日本", "plain [bold]x[/bold] é 日本"),
         ("a\nb\tc\rd", r"a\nb\tc\rd"),
         ("\x1b[31m\x7f\x9b", r"\x1b[31m\x7f\x9b"),
@@ -162,7 +162,12 @@ def test_a_shortened_text_is_never_wider_than_its_limit(data, limit):
 
 def test_a_head_of_a_huge_text_costs_little():
     assert shortened("x" * 10_000_000, 5) == "xxxx…"
-    assert fitted("日本語", 5) == "日本"
+
+
+def test_wide_and_combining_characters_are_measured():
+    assert shortened("日本語のラベル", 5) == "日本…"
+    assert shortened("e\u0301" * 3, 6) == "e\u0301" * 3
+    assert [width(one) for one in ("日本", "e\u0301", "👩\u200d👩", "❤️")] == [4, 1, 2, 2]
 
 
 JSON_VALUES = st.recursive(
