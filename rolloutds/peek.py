@@ -6,55 +6,22 @@ back into a buffer, group `i` of a run is row ``i % num_rows`` of epoch ``i // n
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from rolloutds.cache import Cache
 from rolloutds.cursor import Cursor, Span
 from rolloutds.dataset import Dataset
-from rolloutds.errors import ConfigError, DataError, MissingExtraError
-from rolloutds.readers import READERS
-from rolloutds.readers.base import FileSummary, Place, RowKeys
-from rolloutds.readers.paths import find_files, suffix_of
-from rolloutds.readers.slicing import split_slice
-from rolloutds.row_keys import MISSING, lookup
+from rolloutds.errors import ConfigError, DataError, TokenizerError
+from rolloutds.readers.base import FileSummary, Place
 from rolloutds.sample import Sample
+from rolloutds.tokenization import first_uncountable
 
 _GROUPS_READ_AT_ONCE = 32
 """Rows held at a time: rows may be megabytes long."""
 
 _ROWS_SEARCHED_AT_ONCE = 256
-
-INPUT_KEYS = (
-    "prompt",
-    "messages",
-    "text",
-    "question",
-    "problem",
-    "instruction",
-    "conversations",
-    "conversation",
-    "query",
-    "input_text",
-)
-"""Keys tried for the prompt, in this order, when none is configured."""
-
-LABEL_KEYS = (
-    "label",
-    "answer",
-    "ground_truth",
-    "reward_model.ground_truth",
-    "reward_spec.ground_truth",
-    "solution",
-    "target",
-    "final_answer",
-    "gt_answer",
-)
-"""Keys tried for the label, in this order, when the prompt's key is guessed."""
 
 
 @dataclass(frozen=True)
@@ -164,13 +131,16 @@ def _groups(
         template.make(first_group + i, (first_group + i) * n)
         for i, template in enumerate(dataset.templates(rows))
     ]
-    tokens = _tokens(dataset, samples)
-    for i, ((epoch_id, offset), row, sample) in enumerate(zip(slots, rows, samples, strict=True)):
+    places = [dataset.rows.place(row) for row in rows]
+    tokens = _tokens(dataset, samples, places)
+    for i, ((epoch_id, offset), place, sample) in enumerate(
+        zip(slots, places, samples, strict=True)
+    ):
         yield PeekedGroup(
             position=first_position + i,
             epoch_id=epoch_id,
             sample_offset=offset,
-            place=dataset.rows.place(row),
+            place=place,
             sample_group_index=first_group + i,
             sample_index=(first_group + i) * n,
             n_samples_per_prompt=n,
@@ -189,11 +159,22 @@ def _ordered_epoch(dataset: Dataset, epoch_id: int) -> int | None:
     return epoch_id if dataset.config.rollout_shuffle else None
 
 
-def _tokens(dataset: Dataset, samples: Sequence[Sample]) -> list[int | None]:
+def _tokens(
+    dataset: Dataset, samples: Sequence[Sample], places: Sequence[Place]
+) -> list[int | None]:
     """Tokens of each prompt; one message list among texts must not hide the others' counts."""
-    texts = [sample for sample in samples if isinstance(sample.prompt, str)]
-    counts = iter(dataset.count_tokens(texts) or () if texts else ())
-    return [next(counts, None) if isinstance(s.prompt, str) else None for s in samples]
+    texts = [i for i, sample in enumerate(samples) if isinstance(sample.prompt, str)]
+    counts: list[int | None] = [None] * len(samples)
+    try:
+        found = dataset.count_tokens([samples[i] for i in texts]) if texts else None
+    except TokenizerError as error:
+        uncountable = first_uncountable([str(samples[i].prompt) for i in texts])
+        if uncountable is not None:
+            error.where = str(places[texts[uncountable[0]]])
+        raise
+    for i, count in zip(texts, found or (), strict=found is not None):
+        counts[i] = count
+    return counts
 
 
 def _rollout_of(dataset: Dataset, group_index: int) -> int | None:
@@ -362,7 +343,8 @@ def _content_text(message: Any) -> str:
         return content
     if isinstance(content, list):
         return "".join(map(_part_text, content))
-    return ""
+    # A prompt may be the parts of one message, without the message.
+    return _part_text(message) if "type" in message else ""
 
 
 def _part_text(part: Any) -> str:
@@ -371,71 +353,3 @@ def _part_text(part: Any) -> str:
     if isinstance(part.get("text"), str):
         return str(part["text"])
     return f"<{part.get('type', 'part')}>"
-
-
-# --- guessing keys ------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class GuessedKeys:
-    """Keys taken because none was configured; `label_key` is None when no label was found."""
-
-    input_key: str
-    label_key: str | None
-
-
-def guess_keys(row: Mapping[str, Any], *, configured: str, has_label: bool) -> GuessedKeys | None:
-    """The keys a row seems to use; None when it has the configured one, or none of the usual.
-
-    Args:
-        row: a row of the data, as a rule the first.
-        configured: the prompt key that is in effect; when the row has it, nothing is guessed.
-        has_label: whether a label key is configured, which then is not guessed.
-    """
-    if lookup(row, configured) is not MISSING:
-        return None
-    input_key = next((key for key in INPUT_KEYS if _is_prompt(lookup(row, key))), None)
-    if input_key is None:
-        return None
-    label_key = next((key for key in LABEL_KEYS if lookup(row, key) is not MISSING), None)
-    return GuessedKeys(input_key, None if has_label else label_key)
-
-
-def _is_prompt(value: Any) -> bool:
-    return isinstance(value, str | list) and bool(value)
-
-
-def first_row(prompt_data: str) -> dict[str, Any] | None:
-    """The first row of the data, read without an index; None when it cannot be had.
-
-    What is wrong with the data is not said here: opening it says so, and where.
-    """
-    try:
-        path, _ = split_slice(prompt_data)
-        file = find_files(path, READERS).paths[0]
-        row = _first_json_row(file) if suffix_of(file) == ".jsonl" else _first_read_row(file)
-    except (OSError, ValueError, RecursionError, DataError, MissingExtraError):
-        return None
-    return row if isinstance(row, dict) else None
-
-
-def _first_json_row(path: str) -> Any:
-    with Path(path).open(encoding="utf-8-sig") as file:
-        for line in file:
-            if line.strip():
-                return json.loads(line)
-    return None
-
-
-def _first_read_row(path: str) -> dict[str, Any] | None:
-    # A reader wants a key that is there; the row itself comes whole whatever the key.
-    for key in INPUT_KEYS:
-        try:
-            reader = READERS[suffix_of(path)](path, RowKeys(key), None, Cache(None))
-        except DataError:
-            continue
-        try:
-            return reader.read([0])[0].value if len(reader) else None
-        finally:
-            reader.close()
-    return None

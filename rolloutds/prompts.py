@@ -389,6 +389,8 @@ def _name(value: Any) -> str:
         return f"an object with the keys {_shorten(list(value))}" if value else "an empty object"
     if isinstance(value, list):
         return f"a list of {_count(len(value), 'item')}"
+    if isinstance(value, bytes):
+        return "binary data"
     return f"a {type(value).__name__}"
 
 

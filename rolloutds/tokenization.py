@@ -34,7 +34,7 @@ _TOKENIZER_FILES: Final = (
 _CLASS_FILES: Final = ("config.json", "tokenizer_config.json")
 _BATCH_TEXTS: Final = 1024
 _BATCH_CHARACTERS: Final = 1 << 20
-_OWN_ARGUMENTS: Final = ("tokenize", "add_generation_prompt", "tools")
+_OWN_ARGUMENTS: Final = ("conversation", "tokenize", "add_generation_prompt", "tools")
 
 Message = dict[str, Any]
 

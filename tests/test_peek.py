@@ -25,7 +25,11 @@ def open_dataset(tmp_path):
     def open_it(num_rows=10, rows=None, **settings):
         rows = rows or [{"input": f"row {i}"} for i in range(num_rows)]
         path = write(tmp_path / "rows.jsonl", rows)
-        settings = {"prompt_data": str(path), "n_samples_per_prompt": 4} | settings
+        settings = {
+            "prompt_data": str(path),
+            "rollout_global_dataset": True,
+            "n_samples_per_prompt": 4,
+        } | settings
         return Dataset(Namespace(**settings), cache=Cache(None))
 
     return open_it
@@ -160,57 +164,3 @@ MESSAGES = [
 )
 def test_the_head_of_a_prompt_tells_it_from_others(sample, head):
     assert peek.prompt_head(sample) == head
-
-
-@pytest.mark.parametrize(
-    ("row", "guess"),
-    [
-        ({"input": "a", "prompt": "b"}, None),
-        ({"prompt": "a", "label": "b"}, ("prompt", "label")),
-        ({"question": "a", "answer": "b"}, ("question", "answer")),
-        ({"prompt": [], "messages": [{"role": "user", "content": "a"}]}, ("messages", None)),
-        (
-            {"prompt": "a", "reward_model": {"ground_truth": 1}},
-            ("prompt", "reward_model.ground_truth"),
-        ),
-        ({"prompt": 3, "text": "a", "label": None}, ("text", "label")),
-        ({"foo": "a"}, None),
-    ],
-)
-def test_keys_are_guessed_from_a_row(row, guess):
-    guessed = peek.guess_keys(row, configured="input", has_label=False)
-    assert guess == (guessed and (guessed.input_key, guessed.label_key))
-
-
-def test_a_configured_label_is_not_guessed():
-    guessed = peek.guess_keys({"prompt": "a", "label": 1}, configured="input", has_label=True)
-    assert guessed == peek.GuessedKeys("prompt", None)
-
-
-@pytest.mark.parametrize(
-    ("text", "row"),
-    [
-        ('\n  \n{"text": "a"}\n{"b": 1}\n', {"text": "a"}),
-        ('\ufeff{"text": "a"}\n', {"text": "a"}),
-        ("", None),
-        ("nope\n", None),
-        ("[1]\n", None),
-    ],
-)
-def test_the_first_row_is_read_without_an_index(tmp_path, text, row):
-    path = tmp_path / "rows.jsonl"
-    path.write_text(text, encoding="utf-8")
-    assert peek.first_row(str(path)) == row
-
-
-def test_no_first_row_where_there_is_no_file(tmp_path):
-    assert peek.first_row(str(tmp_path / "missing.jsonl")) is None
-    assert peek.first_row("x.jsonl@[a]") is None
-
-
-def test_the_first_row_of_parquet(tmp_path):
-    pyarrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    path = tmp_path / "rows.parquet"
-    parquet.write_table(pyarrow.table({"question": ["a"], "answer": [1]}), path)
-    assert peek.first_row(str(path)) == {"question": "a", "answer": 1}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any
 
 from rolloutds.cache import Cache
 from rolloutds.readers.base import (
@@ -36,10 +36,11 @@ __all__ = [
     "RowKeys",
     "Rows",
     "ScanCounters",
+    "first_row",
     "open_rows",
 ]
 
-READERS: dict[str, Callable[[str, RowKeys, Inspect | None, Cache], Reader]] = {
+READERS: dict[str, type[Reader]] = {
     ".jsonl": JsonLinesReader,
     ".parquet": ParquetReader,
 }
@@ -82,3 +83,19 @@ def open_rows(
         for reader in readers:
             reader.close()
         raise
+
+
+def first_row(prompt_data: str) -> dict[str, Any] | None:
+    """The first row of the data, without an index; None when there is none.
+
+    Args:
+        prompt_data: as for `open_rows`; a slice is passed over.
+
+    Raises:
+        DataNotFoundError: there is no such data.
+        SliceError: the slice is malformed.
+        DataError: a file cannot be read, or is of another kind.
+    """
+    path, _ = split_slice(prompt_data)
+    rows = (READERS[suffix_of(file)].first_row(file) for file in find_files(path, READERS).paths)
+    return next((row for row in rows if row is not None), None)

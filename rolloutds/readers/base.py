@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+from rolloutds.cache import Cache
 from rolloutds.row_findings import Finding, Inspect, Notice
 
 BadRows = Literal["error", "skip"]
@@ -162,6 +163,19 @@ class Reader(ABC):
 
     path: str
     counters: ScanCounters
+
+    @abstractmethod
+    def __init__(self, path: str, keys: RowKeys, inspect: Inspect | None, cache: Cache) -> None:
+        """Opens `path` and finds out all that is wrong with it."""
+
+    @classmethod
+    @abstractmethod
+    def first_row(cls, path: str) -> dict[str, Any] | None:
+        """The first row that can be read, whole, without an index; None when there is none.
+
+        Raises:
+            DataError: the file cannot be read.
+        """
 
     @abstractmethod
     def __len__(self) -> int:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shlex
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any, Final
 
 from rolloutds.cache import Cache
@@ -36,6 +38,8 @@ from rolloutds.row_keys import is_dotted
 
 _JOINED_BYTES: Final = 1 << 20
 _ARRAY_LOOK_BYTES: Final = 4096
+_FIRST_LINES: Final = 100
+"""Lines looked at for a first row: a file that begins with so many bad ones has none."""
 
 
 class JsonLinesReader(Reader):
@@ -82,6 +86,18 @@ class JsonLinesReader(Reader):
         if descriptor >= 0:
             os.close(descriptor)
 
+    @classmethod
+    def first_row(cls, path: str) -> dict[str, Any] | None:
+        """The first line that is an object; None when there is none among the first lines.
+
+        Raises:
+            DataError: the file cannot be read.
+        """
+        # Text mode ends lines where the scan does, and reads no more of the file than it takes.
+        with open(open_regular(path), encoding="utf-8-sig", errors="surrogateescape") as file:
+            values = map(_value_or_none, islice(file, _FIRST_LINES))
+            return next((value for value in values if isinstance(value, dict)), None)
+
     def row_id(self, position: int) -> int:
         """Physical line of a row, from 0."""
         return self._index.line(position)
@@ -111,7 +127,10 @@ class JsonLinesReader(Reader):
             value = parse_line(texts[line])
         except RecursionError as error:
             where = str(self.place_of(line))
-            raise DataError("nested too deeply for Python's json", where=where) from error
+            hint = "Store the value as JSON text, which is read as text."
+            raise DataError(
+                "nested too deeply for Python's json", where=where, hint=hint
+            ) from error
         except ValueError as error:
             raise changed(self.path, "it was open") from error
         if not isinstance(value, dict):
@@ -200,8 +219,10 @@ class JsonLinesReader(Reader):
             text = f"{self.path}: {key!r} is read as a path; slime looks for a key of that name"
             notices.append(Notice("port_dotted_key", text))
         if index.num_blank:
-            noun = "line" if index.num_blank == 1 else "lines"
-            text = f"{self.path}: {index.num_blank} blank {noun}, which are no rows"
+            count = "1 blank line, which is no row"
+            if index.num_blank > 1:
+                count = f"{index.num_blank} blank lines, which are no rows"
+            text = f"{self.path}: {count}"
             notices.append(Notice("blank_lines", text))
         return notices
 
@@ -274,18 +295,23 @@ class JsonLinesReader(Reader):
         index = self._index
         if not index.malformed and not index.faulty:
             return
-        if not self._starts_with_bracket():
-            return
-        num_texts = index.num_lines - index.num_blank
-        if num_texts > 1 and not (index.malformed and self._first_text_is_open(index)):
-            return
-        raise json_array(self.path)
+        if self._begins_with_bracket() and self._ends_with_bracket():
+            raise json_array(self.path)
 
-    def _starts_with_bracket(self) -> bool:
+    def _begins_with_bracket(self) -> bool:
+        """Whether the first text is an array, whole or open; one of several lines is just bad."""
+        index = self._index
         line = self._first_text_line()
-        start = self._index.starts[line]
-        stop = min(self._index.starts[line + 1], start + _ARRAY_LOOK_BYTES)
+        is_open = len(index.malformed) > 0 and line == index.malformed[0]
+        if not is_open and index.num_lines - index.num_blank > 1:
+            return False
+        start = index.starts[line]
+        stop = min(index.starts[line + 1], start + _ARRAY_LOOK_BYTES)
         return self._bytes(start, stop).removeprefix(BOM).lstrip().startswith(b"[")
+
+    def _ends_with_bracket(self) -> bool:
+        size = self._index.identity.size
+        return self._bytes(max(size - _ARRAY_LOOK_BYTES, 0), size).rstrip().endswith(b"]")
 
     def _first_text_line(self) -> int:
         index = self._index
@@ -294,18 +320,22 @@ class JsonLinesReader(Reader):
             candidates.append(index.line(0))
         return min(candidates)
 
-    def _first_text_is_open(self, index: RowIndex) -> bool:
-        """Whether the first line that is not blank is malformed: an array that goes on."""
-        return self._first_text_line() == index.malformed[0]
+
+def _value_or_none(line: str) -> Any:
+    try:
+        return parse_line(line.encode(errors="surrogateescape"))
+    except (ValueError, RecursionError):
+        return None
 
 
 def json_array(path: str) -> DataError:
     """The error for a file that is one JSON array, with the commands that turn it into lines."""
-    target = f"{os.path.splitext(path)[0]}_rows.jsonl"
+    source = shlex.quote(path)
+    target = shlex.quote(f"{os.path.splitext(path)[0]}_rows.jsonl")
     program = "import json,sys; [print(json.dumps(row, ensure_ascii=False)) for row in json.load(sys.stdin)]"
     hint = (
-        f"Turn it into JSON Lines: jq -c '.[]' '{path}' > '{target}', "
-        f"or: python3 -c '{program}' < '{path}' > '{target}'"
+        f"Turn it into JSON Lines: jq -c '.[]' {source} > {target}, "
+        f"or: python3 -c '{program}' < {source} > {target}"
     )
     expected = "JSON Lines (one object a line)"
     return DataError("the file is a JSON array", where=path, expected=expected, hint=hint)

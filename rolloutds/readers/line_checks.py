@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final, NamedTuple
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
+from rolloutds.key_guess import guess_input_key
 from rolloutds.readers.base import Finding, Inspect, RowKeys
 from rolloutds.readers.lines import (
     BlankLineError,
@@ -118,7 +119,7 @@ class RowCheck:
                 return True
         if keys.tool_key is not None:
             tools = lookup(row, keys.tool_key)
-            if tools is not MISSING and not isinstance(tools, list):
+            if tools is not MISSING and not _is_list_of_objects(tools):
                 return True
         return any(lookup(row, key) not in (MISSING, None) for key in keys.media_keys)
 
@@ -128,7 +129,8 @@ class RowCheck:
             return f"{describe_type(value)}, expected an object"
         for key in (self.keys.input_key, self.keys.label_key):
             if key is not None and lookup(value, key) is MISSING:
-                return missing_key(key, value)
+                usual = guess_input_key(value) if key == self.keys.input_key else None
+                return missing_key(key, value, usual=usual)
         if lookup(value, self.keys.input_key) is None:
             return f"{self.keys.input_key!r} is null, expected a prompt"
         findings = self.inspect(value) if self.inspect else []
@@ -138,8 +140,12 @@ class RowCheck:
 def _is_plain_prompt(prompt: Any) -> bool:
     """Whether a prompt is text or a list of objects."""
     if isinstance(prompt, list):
-        return bool(prompt) and all(isinstance(message, dict) for message in prompt)
+        return bool(prompt) and _is_list_of_objects(prompt)
     return isinstance(prompt, str)
+
+
+def _is_list_of_objects(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, dict) for item in value)
 
 
 def malformed_kind(error: Exception) -> LineKind:
@@ -148,14 +154,20 @@ def malformed_kind(error: Exception) -> LineKind:
     return LineKind.NOT_JSON if is_json_error else LineKind.UNREADABLE
 
 
-def missing_key(key: str, row: dict[str, Any]) -> str:
-    """Says that `key` is not in `row`: the keys that are, and the nearest name."""
+def missing_key(key: str, row: dict[str, Any], *, usual: str | None = None) -> str:
+    """Says that `key` is not in `row`: the keys that are, and the nearest name.
+
+    Args:
+        key: what was looked for.
+        row: where.
+        usual: a key of the row to name where none is spelt like `key`.
+    """
     shown = ", ".join(repr(name) for name in list(row)[:_MAX_KEYS_NAMED])
     more = f" and {len(row) - _MAX_KEYS_NAMED} more" if len(row) > _MAX_KEYS_NAMED else ""
     text = (
         f"no key {key!r}, the row has {shown}{more}" if row else f"no key {key!r} in an empty row"
     )
-    near = nearest_name(key, list(row))
+    near = nearest_name(key, list(row)) or usual
     return f"{text} (did you mean {near!r}?)" if near else text
 
 

@@ -90,7 +90,8 @@ def describe_fault(line: bytes) -> LineFault | None:
     except json.JSONDecodeError as error:
         text = line.decode("utf-8")
         indent = len(text) - len(text.lstrip())
-        return LineFault(error.colno + indent, f"not JSON: {error.msg}")
+        what = error.msg.removesuffix(" starting at")  # the column says where
+        return LineFault(error.colno + indent, f"not JSON: {what}")
     except ValueError:
         limit = sys.get_int_max_str_digits()
         what = f"an integer has more than {limit} digits, the most Python reads ({limit} digits)"

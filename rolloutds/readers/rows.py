@@ -189,8 +189,10 @@ class Rows:
         problems = [self._readers[file].explain(line) for file, line in bad[:_MAX_SHOWN]]
         can_skip = len(malformed) == len(bad) and all(item.is_not_json for item in malformed)
         hint = "Correct these rows."
-        if can_skip:
-            hint = "Correct these lines, or leave them out with bad_rows='skip', as slime does."
+        if not malformed:
+            hint = "Correct these rows, or name other keys (--input-key, --label-key …)."
+        elif can_skip:
+            hint = "Correct these lines, or leave them out with --bad-rows skip, as slime does."
         raise BadRowsError(problems, len(bad), hint=hint)
 
     def _refuse_empty(self) -> None:
@@ -200,10 +202,10 @@ class Rows:
         if not self.num_loadable:
             blank = sum(file.num_blank for file in self.files)
             skipped = sum(file.num_skipped for file in self.files)
-            counts = ((blank, "blank lines"), (skipped, "skipped lines"))
-            found = [f"{count} {name}" for count, name in counts if count]
+            counts = ((blank, "blank"), (skipped, "skipped"))
+            found = [_lines(count, kind) for count, kind in counts if count]
             what = f"no rows ({' and '.join(found)})" if found else "no rows, the file is empty"
-            hint = "Write data to it, one JSON object a line."
+            hint = "Write rows to it: in JSON Lines, one object a line."
             raise EmptyDatasetError(what, where=where, hint=hint)
         what = f"the slice {self.slice_text} selects none of {self.num_loadable} rows"
         hint = f"Rows count from 0 to {self.num_loadable - 1}; a start must come before its end."
@@ -251,8 +253,9 @@ class Rows:
         return xxhash.xxh3_128_hexdigest(f"{files}{self.slice_text or ''}".encode())
 
 
-def _lines(count: int) -> str:
-    return f"{count} line" if count == 1 else f"{count} lines"
+def _lines(count: int, kind: str = "") -> str:
+    noun = f"{kind} line".lstrip()
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _in_all(count: int) -> str:

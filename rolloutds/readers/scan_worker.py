@@ -120,8 +120,8 @@ def _started(task: ScanTask) -> Iterator[_Helper]:
 
 
 def _start(task: ScanTask) -> subprocess.Popen[bytes] | None:
-    importable = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
     try:
+        importable = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
         message = pickle.dumps(task)
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "rolloutds.readers.scan_worker"],

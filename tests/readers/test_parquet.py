@@ -12,7 +12,7 @@ from pyarrow import parquet
 from rolloutds.cache import Cache
 from rolloutds.errors import BadRowsError, DataError, EmptyDatasetError
 from rolloutds.readers import Finding, RowKeys, open_rows
-from rolloutds.readers import parquet as parquet_reader
+from rolloutds.readers.parquet import ParquetReader, decoding
 
 OFF = Cache(None)
 TEXT = RowKeys("text")
@@ -63,7 +63,8 @@ def test_values_are_what_to_pylist_gives(tmp_path):
             "value": [float("inf"), 0.5],
         }
     )
-    rows = open_rows(write(tmp_path / "a.parquet", table), TEXT, cache=OFF).read([1, 0])
+    keys = RowKeys("text", media_keys=tuple(table.column_names))
+    rows = open_rows(write(tmp_path / "a.parquet", table), keys, cache=OFF).read([1, 0])
     assert [row.value for row in rows] == [table.to_pylist()[1], table.to_pylist()[0]]
     assert rows[1].value["pairs"] == [("k", 1)]
     assert str(rows[0].place) == f"{tmp_path / 'a.parquet'} row 1"
@@ -119,7 +120,7 @@ def test_plain_columns_are_not_inspected(tmp_path):
         "text": ["a", "b"],
         "label": [1, 2],
         "metadata": [{"a": 1}, None],
-        "tools": [[{"name": "f"}], []],
+        "tools": [[{"name": "f"}], [{"name": "g"}]],
         "images": pa.nulls(2),
     }
     rows = open_rows(
@@ -149,7 +150,17 @@ def test_text_metadata_is_inspected(tmp_path):
 
 @pytest.mark.parametrize(
     ("column", "values"),
-    [("tools", [[], None]), ("tools", ["[]", ""]), ("images", [["a.png"], None]), ("text", [1, 2])],
+    [
+        ("tools", [[], None]),
+        ("tools", [[{"name": "f"}], [None]]),
+        ("tools", [["f"], ["g"]]),
+        ("tools", ["[]", ""]),
+        ("images", [["a.png"], None]),
+        ("text", [1, 2]),
+        ("text", [[{"role": "user"}], []]),
+        ("text", [[{"role": "user"}], [None]]),
+        ("text", [[{"role": "user"}, None], [{"role": "user"}]]),
+    ],
 )
 def test_columns_that_need_a_look(tmp_path, column, values):
     inspector = Inspector()
@@ -231,16 +242,16 @@ def test_a_warm_open_needs_no_pyarrow(tmp_path):
 @pytest.fixture
 def small_memory(monkeypatch):
     """Keeps at most one decoded row group."""
-    monkeypatch.setattr(parquet_reader, "_KEPT_BYTES", 0)
+    monkeypatch.setattr(decoding, "_KEPT_BYTES", 0)
     decoded = []
-    original = parquet_reader._GroupRows._from_group
+    original = decoding.GroupRows._from_group
 
     def counting(self, group, wanted):
         if group not in self._kept:
             decoded.append(group)
         return original(self, group, wanted)
 
-    monkeypatch.setattr(parquet_reader._GroupRows, "_from_group", counting)
+    monkeypatch.setattr(decoding.GroupRows, "_from_group", counting)
     return decoded
 
 
@@ -255,12 +266,13 @@ def test_only_the_needed_groups_are_decoded(tmp_path, small_memory):
 def test_a_shuffled_epoch_decodes_each_group_a_few_times(
     tmp_path, small_memory, monkeypatch, whole_group
 ):
-    monkeypatch.setattr(parquet_reader, "_WHOLE_GROUP_BYTES", whole_group)
+    monkeypatch.setattr(decoding, "_WHOLE_GROUP_BYTES", whole_group)
     cache = Cache(tmp_path / "cache")
     columns = {"text": [str(n) for n in range(40)], "more": [[{"n": n}] for n in range(40)]}
     path = write(tmp_path / "a.parquet", columns)
     order = [n * 13 % 40 for n in range(40)]
-    rows = open_rows(path, TEXT, cache=cache)
+    keys = RowKeys("text", "more")
+    rows = open_rows(path, keys, cache=cache)
     for _ in range(4):
         found = [
             row.value for start in range(0, 40, 8) for row in rows.read(order[start : start + 8])
@@ -268,7 +280,7 @@ def test_a_shuffled_epoch_decodes_each_group_a_few_times(
         assert found == [{"text": str(n), "more": [{"n": n}]} for n in order]
     assert len(small_memory) <= 10 * 2 + 10
     assert sorted(file.kind for file in cache.files()) == ["arrow", "arrow", "index"]
-    again = open_rows(path, TEXT, cache=cache)
+    again = open_rows(path, keys, cache=cache)
     small_memory.clear()
     assert [row.value["text"] for row in again.read(order)] == [str(n) for n in order]
     assert small_memory == []
@@ -287,3 +299,99 @@ def test_written_rows_of_a_changed_file_are_not_used(tmp_path, small_memory):
 def test_without_a_cache_the_groups_stay(tmp_path, small_memory):
     rows = open_rows(write(tmp_path / "a.parquet", {"text": list("abcdefgh")}), TEXT, cache=OFF)
     assert "".join(rows.read([n])[0].value["text"] for n in [0, 7] * 5) == "ah" * 5
+
+
+def test_columns_nobody_asked_for_are_not_read(tmp_path):
+    nanoseconds = pa.array([1, 2], pa.timestamp("ns"))  # which no type of Python can hold
+    path = write(tmp_path / "a.parquet", {"text": ["a", "b"], "seen": nanoseconds})
+    rows = open_rows(path, TEXT, cache=OFF)
+    assert [row.value for row in rows.read([1, 0])] == [{"text": "b"}, {"text": "a"}]
+    assert ParquetReader.first_row(path) == {"text": "a"}
+
+
+@pytest.mark.parametrize(
+    ("label", "what"),
+    [
+        (pa.array([0, 1], pa.timestamp("ns")), "a timestamp[ns]"),
+        (pa.array([0, 1], pa.time64("ns")), "a time64[ns]"),
+        (pa.array([0, 1], pa.duration("ns")), "a duration[ns]"),
+        (pa.array([0, 2**62], pa.timestamp("us")), "a timestamp[us]"),
+        (pa.array([{"at": 0}, {"at": 1}], pa.struct([("at", pa.timestamp("ns"))])), "a struct<"),
+    ],
+)
+def test_times_that_python_cannot_hold_stop_the_load(tmp_path, label, what):
+    path = write(tmp_path / "a.parquet", {"text": ["a", "b"], "label": label})
+    error = error_of(path, RowKeys("text", "label"))
+    assert isinstance(error, BadRowsError)
+    assert error.problems[0].startswith(f"{path} row 1: column 'label' has {what}")
+    assert len(open_rows(f"{path}@[:1]", RowKeys("text", "label"), cache=OFF)) == 1
+
+
+def test_text_that_is_not_utf_8_names_its_row_and_column(tmp_path):
+    offsets = pa.py_buffer(b"\0\0\0\0\1\0\0\0\3\0\0\0")
+    text = pa.Array.from_buffers(pa.string(), 2, [None, offsets, pa.py_buffer(b"ab\xff")])
+    path = write(tmp_path / "a.parquet", {"text": text})
+    rows = open_rows(path, TEXT, cache=OFF)
+    assert rows.read([0])[0].value == {"text": "a"}
+    with pytest.raises(DataError) as caught:
+        rows.read([1])
+    assert caught.value.where == f"{path} row 1"
+    assert caught.value.what == "column 'text' has text that is not UTF-8 (byte 0xff)"
+
+
+def test_two_columns_of_one_name(tmp_path):
+    names = ["text", "text", "other", "other"]
+    table = pa.Table.from_arrays([pa.array([name]) for name in "abcd"], names=names)
+    path = write(tmp_path / "a.parquet", table)
+    assert error_of(path).what == "2 columns are named 'text'"
+    table = table.select([0, 2, 3])
+    path = write(tmp_path / "b.parquet", table)
+    assert open_rows(path, TEXT, cache=OFF).read([0])[0].value == {"text": "a"}
+
+
+@pytest.mark.parametrize("literal", ["ab", None])
+def test_a_column_whose_name_has_a_dot_is_not_a_field(tmp_path, literal):
+    columns = {"a.b": ["x", literal], "a": [{"b": "field"}] * 2, "": ["", ""]}
+    path = write(tmp_path / "a.parquet", columns)
+    if literal is None:
+        assert len(error_of(path, RowKeys("a.b")).problems) == 1
+        return
+    rows = open_rows(path, RowKeys("a.b", ""), cache=OFF)
+    assert rows.notices == []
+    assert rows.read([0])[0].value == {"a.b": "x", "": ""}
+
+
+@pytest.mark.parametrize("damage", ["truncate", "append", "rewrite", "replace", "remove"])
+def test_a_file_that_changes_before_it_is_decoded(tmp_path, damage):
+    path = tmp_path / "a.parquet"
+    write(path, {"text": ["a"] * 9})
+    content = path.read_bytes()
+    rows = open_rows(str(path), TEXT, cache=OFF)
+    if damage == "truncate":
+        os.truncate(path, 10)
+    elif damage == "append":
+        path.write_bytes(content + b"more")
+    elif damage == "rewrite":
+        path.write_bytes(content[::-1])
+    else:
+        path.unlink()
+    if damage == "replace":
+        path.write_bytes(content[::-1])
+    with pytest.raises(DataError, match="changed while it was open"):
+        rows.read([0])
+
+
+def test_a_file_replaced_after_the_first_row_is_read_on(tmp_path):
+    path = write(tmp_path / "a.parquet", {"text": ["a"] * 9})
+    rows = open_rows(path, TEXT, cache=OFF)
+    rows.read([0])
+    write(tmp_path / "b.parquet", {"text": ["b"] * 9})
+    (tmp_path / "b.parquet").replace(path)
+    assert rows.read([5])[0].value == {"text": "a"}
+
+
+def test_an_encrypted_file_says_so(tmp_path):
+    path = tmp_path / "a.parquet"
+    content = (tmp_path / write(tmp_path / "b.parquet", {"text": ["a"]})).read_bytes()
+    path.write_bytes(b"PARE" + content[4:-4] + b"PARE")
+    assert error_of(str(path)).what.startswith("encrypted")

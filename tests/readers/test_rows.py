@@ -27,6 +27,7 @@ from rolloutds.row_keys import MISSING, lookup
 
 OFF = Cache(None)
 TEXT = RowKeys("text")
+EVERY_KEY_BUT_LABEL = RowKeys("text", None, "metadata", "tools", ("images",))
 EVERY_KEY = RowKeys("text", "label", "metadata", "tools", ("images",))
 
 
@@ -89,7 +90,7 @@ def test_r1_bom_and_broken_line(tmp_path):
     assert isinstance(error, BadRowsError)
     assert error.num_bad == 1
     assert error.problems[0].startswith(f"{path}:2:13: not JSON: Expecting ',' delimiter")
-    assert "bad_rows='skip'" in error.hint
+    assert "--bad-rows skip" in error.hint
     rows = open_rows(path, TEXT, bad_rows="skip", cache=OFF)
     assert texts(rows) == ["a", "c"]
     assert codes(rows) == ["port_bom", "skipped"]
@@ -147,6 +148,19 @@ def test_r4_one_array_among_objects_is_a_bad_row(tmp_path):
     assert error_of(path, TEXT).problems == [f"{path}:1: an array, expected an object"]
 
 
+@pytest.mark.parametrize("first", ["[1", "[", '[{"text": "b"},'])
+def test_r4_a_broken_first_line_does_not_make_an_array(tmp_path, first):
+    path = write(tmp_path / "a.jsonl", first, '{"text":"a"}')
+    assert error_of(path, TEXT).problems[0].startswith(f"{path}:1:")
+    assert texts(open_rows(path, TEXT, bad_rows="skip", cache=OFF)) == ["a"]
+
+
+def test_r4_the_command_is_quoted(tmp_path):
+    path = write(tmp_path / "it's.jsonl", '[{"text":"a"}]')
+    assert os.system(error_of(path, TEXT).hint.partition("or: ")[2]) == 0
+    assert texts(open_rows(str(tmp_path / "it's_rows.jsonl"), TEXT, cache=OFF)) == ["a"]
+
+
 def test_r5_no_column_types(tmp_path):
     parts = '[{"type":"text","text":"hi"}]'
     path = write(tmp_path / "a.jsonl", '{"text": "hi"}', f'{{"text": {parts}}}')
@@ -160,6 +174,26 @@ def test_r6_missing_key(tmp_path):
     path = write(tmp_path / "a.jsonl", '{"text":"a"}', '{"prompt":"b","txt":1}')
     [problem] = error_of(path, TEXT, bad_rows="skip").problems
     assert problem == f"{path}:2: no key 'text', the row has 'prompt', 'txt' (did you mean 'txt'?)"
+
+
+def test_r6_a_usual_key_is_named_where_none_is_spelt_alike(tmp_path):
+    path = write(tmp_path / "a.jsonl", '{"text":"a"}', '{"prompt":"b"}')
+    error = error_of(path, TEXT)
+    assert error.problems[0].endswith("the row has 'prompt' (did you mean 'prompt'?)")
+    assert "--input-key" in error.hint
+
+
+@pytest.mark.parametrize("tools", ["[null]", '["f"]', '[{"name": "f"}, 1]'])
+def test_r10_tools_that_are_no_objects_are_seen(tmp_path, tools):
+    path = write(tmp_path / "a.jsonl", '{"text":"a","tools":TOOLS}'.replace("TOOLS", tools))
+    seen = []
+
+    def inspect(row):
+        seen.append(row)
+        return []
+
+    open_rows(path, EVERY_KEY_BUT_LABEL, inspect=inspect, cache=OFF)
+    assert len(seen) == 1
 
 
 @pytest.mark.parametrize(
