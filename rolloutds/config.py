@@ -15,7 +15,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from rolloutds.errors import ConfigError
 
@@ -23,6 +23,9 @@ Kind = Literal["text", "path", "int", "bool", "choice", "mapping"]
 
 CONFIG_FILE_NAME = "rolloutds.toml"
 ENVIRONMENT_PREFIX = "ROLLOUTDS_"
+COMMAND_TABLES = ("validate",)
+"""Tables of a config file that belong to one command, not to the run."""
+
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
 
@@ -40,6 +43,7 @@ class Setting:
         minimum: the least value an ``int`` takes.
         runs_code: whether its value makes code run; a config file that was only found, not
             named, cannot set such a setting.
+        is_ours: whether slime's parser does not know it.
     """
 
     name: str
@@ -49,6 +53,7 @@ class Setting:
     choices: tuple[str, ...] = ()
     minimum: int | None = None
     runs_code: bool = False
+    is_ours: bool = False
 
     @property
     def flag(self) -> str:
@@ -66,6 +71,10 @@ def _setting(default: Any, kind: Kind, help_text: str, **extra: Any) -> Any:
     if isinstance(default, dict):
         return field(default_factory=default.copy, metadata=described)
     return field(default=default, metadata=described)
+
+
+def _our_setting(default: Any, kind: Kind, help_text: str, **extra: Any) -> Any:
+    return _setting(default, kind, help_text, is_ours=True, **extra)
 
 
 def _switch(help_text: str, **extra: Any) -> Any:
@@ -122,30 +131,47 @@ class DataSourceConfig:
     )
     save: str | None = _setting(None, "path", "Checkpoint folder to save the cursor in.")
     load: str | None = _setting(None, "path", "Checkpoint folder to resume the cursor from.")
-    chat_template: str | None = _setting(
+    chat_template: str | None = _our_setting(
         None, "path", "Chat template to use instead of the tokenizer's: a file, or its text."
     )
-    bad_rows: Literal["error", "skip"] = _setting(
+    bad_rows: Literal["error", "skip"] = _our_setting(
         "error", "choice", "What to do with lines that are not JSON.", choices=("error", "skip")
     )
-    on_missing_state: Literal["error", "fresh"] = _setting(
+    on_missing_state: Literal["error", "fresh"] = _our_setting(
         "error",
         "choice",
         "What to do when the state file to resume from is missing.",
         choices=("error", "fresh"),
     )
-    on_state_mismatch: Literal["error", "ignore"] = _setting(
+    on_state_mismatch: Literal["error", "ignore"] = _our_setting(
         "error",
         "choice",
         "What to do when the saved state belongs to other data or settings.",
         choices=("error", "ignore"),
     )
-    track_in_flight: bool = _switch("Keep groups handed out in the state until they are completed.")
-    keep_last: int | None = _setting(
+    track_in_flight: bool = _switch(
+        "Keep groups handed out in the state until they are completed.", is_ours=True
+    )
+    keep_last: int | None = _our_setting(
         None, "int", "State files kept; older ones are removed after a save.", minimum=1
     )
+    on_aborted: Literal["keep", "reset", "drop"] = _our_setting(
+        "keep",
+        "choice",
+        "What becomes of an aborted group that is given back; reset: to its clean prompt.",
+        choices=("keep", "reset", "drop"),
+    )
+    buffer_capacity: str | None = _our_setting(
+        None, "text", "Most the buffer holds: groups (512), or bytes (2GB)."
+    )
+    buffer_eviction: Literal["oldest", "newest"] = _our_setting(
+        "oldest",
+        "choice",
+        "Groups that have no place in a full buffer.",
+        choices=("oldest", "newest"),
+    )
     trust_remote_code: bool = _switch(
-        "Let a tokenizer run code from its repository.", runs_code=True
+        "Let a tokenizer run code from its repository.", runs_code=True, is_ours=True
     )
 
     @classmethod
@@ -171,6 +197,12 @@ SETTINGS: tuple[Setting, ...] = tuple(
 )
 """Every setting, in the order they are shown."""
 
+SLIME_PARSER_DEFAULTS: Mapping[str, Any] = {
+    "n_samples_per_prompt": 1,
+    "rollout_global_dataset": True,
+}
+"""Where slime's command line has another default than a Namespace that lacks the setting."""
+
 SETTING: dict[str, Setting] = {setting.name: setting for setting in SETTINGS}
 """Every setting by name."""
 
@@ -187,7 +219,7 @@ def checked(setting: Setting, value: Any, *, where: str | None = None) -> Any:
     value = _CHECKS[setting.kind](setting, value, where)
     if setting.minimum is not None and value < setting.minimum:
         raise ConfigError(
-            f"{value} is too small", where=where, expected=f"at least {setting.minimum}"
+            f"{_shown(value)} is too small", where=where, expected=f"at least {setting.minimum}"
         )
     return value
 
@@ -204,6 +236,8 @@ def _checked_none(setting: Setting, where: str) -> Any:
 def _check_text(setting: Setting, value: Any, where: str) -> str:
     if isinstance(value, os.PathLike):
         return str(os.fspath(value))
+    if setting.name == "buffer_capacity" and isinstance(value, int) and value is not True:
+        return str(value)  # a number of groups
     if isinstance(value, str):
         return value
     raise _wrong_kind(setting, value, where)
@@ -240,7 +274,7 @@ def _check_mapping(setting: Setting, value: Any, where: str) -> dict[str, Any] |
             value = json.loads(value)
         except ValueError as error:
             raise ConfigError(
-                f"not JSON ({error}): {value!r}", where=where, expected=_expected(setting)
+                f"not JSON ({error}): {_shown(value)}", where=where, expected=_expected(setting)
             ) from error
     if value is None:
         return None
@@ -271,9 +305,14 @@ def _expected(setting: Setting) -> str:
     return names[setting.kind]
 
 
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 100 else f"{text[:60]}… ({len(text)} characters)"
+
+
 def _wrong_kind(setting: Setting, value: Any, where: str) -> ConfigError:
     return ConfigError(
-        f"{value!r} ({type(value).__name__})", where=where, expected=_expected(setting)
+        f"{_shown(value)} ({type(value).__name__})", where=where, expected=_expected(setting)
     )
 
 
@@ -298,13 +337,27 @@ class ResolvedConfig:
         return self.origins[name] != "default"
 
 
+class LaunchLayer(NamedTuple):
+    """What a launch script or recipe says.
+
+    Attributes:
+        origin: its name.
+        values: settings by name; None is a value too.
+        places: where in it a value comes from; its name for the others.
+    """
+
+    origin: str
+    values: Mapping[str, Any]
+    places: Mapping[str, str] = {}
+
+
 def resolve(
     flags: Mapping[str, Any],
     *,
     environment: Mapping[str, str],
     config_file: Path | None = None,
     start_folder: Path | None = None,
-    script: tuple[str, Mapping[str, Any]] | None = None,
+    script: LaunchLayer | tuple[str, Mapping[str, Any]] | None = None,
     fallback_config: Path | None = None,
 ) -> ResolvedConfig:
     """Puts the settings together: flag, environment, launch script, config file, default.
@@ -314,7 +367,8 @@ def resolve(
         environment: where the ``ROLLOUTDS_*`` variables are looked up.
         config_file: a config file named explicitly.
         start_folder: without `config_file`, where the search for one starts, going up.
-        script: name and values of a launch script.
+        script: name and values of a launch script. It speaks for every setting of the run: those
+            it leaves out have slime's default there, not a config file's value.
         fallback_config: read when nobody names prompt data (the sample data's config).
 
     Raises:
@@ -322,16 +376,14 @@ def resolve(
     """
     found = config_file or (find_config_file(start_folder) if start_folder else None)
     layers = [
-        {name: (value, f"flag {SETTING[name].flag}") for name, value in flags.items()},
+        {n: (v, f"flag {SETTING[n].flag}") for n, v in flags.items() if v is not None},
         _from_environment(environment),
-        {name: (value, script[0]) for name, value in script[1].items()} if script else {},
+        _from_script(LaunchLayer(*script)) if script else {},
     ]
     notices: list[str] = []
     if found:
         layers.append(_from_file(found, explicit=config_file is not None, notices=notices))
-    if fallback_config and not any(
-        layer.get("prompt_data", (None,))[0] is not None for layer in layers
-    ):
+    if fallback_config and not any("prompt_data" in layer for layer in layers):
         found = fallback_config
         layers.append(_from_file(fallback_config, explicit=True, notices=notices))
         notices.append(f"no prompt data named: using the sample data ({fallback_config})")
@@ -349,11 +401,21 @@ def _merge(
     origins = {setting.name: "default" for setting in SETTINGS}
     for layer in layers:
         for name, (value, origin) in layer.items():
-            if value is None or name in values:
+            if name in values:
                 continue
             values[name] = checked(SETTING[name], value, where=f"{name} ({origin})")
             origins[name] = origin
     return values, origins
+
+
+def _from_script(script: LaunchLayer) -> dict[str, tuple[Any, str]]:
+    left_out = {setting.name: setting.default for setting in SETTINGS if not setting.is_ours}
+    left_out |= SLIME_PARSER_DEFAULTS
+    origin = f"slime's default ({script.origin})"
+    return {name: (value, origin) for name, value in left_out.items()} | {
+        name: (value, script.places.get(name, script.origin))
+        for name, value in script.values.items()
+    }
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, tuple[Any, str]]:
@@ -386,6 +448,8 @@ def _is_ours(project: Path) -> bool:
 def _from_file(path: Path, *, explicit: bool, notices: list[str]) -> dict[str, tuple[Any, str]]:
     values: dict[str, tuple[Any, str]] = {}
     for key, value in _read_table(path).items():
+        if key in COMMAND_TABLES and isinstance(value, dict):
+            continue  # that command reads it itself
         setting = _known_setting(key, path)
         if setting.runs_code and not explicit:
             notices.append(
@@ -397,6 +461,16 @@ def _from_file(path: Path, *, explicit: bool, notices: list[str]) -> dict[str, t
             value = _relative_to(path.parent, setting, value)
         values[setting.name] = (value, str(path))
     return values
+
+
+def read_command_table(path: Path, command: str) -> dict[str, Any]:
+    """The table of one command in a config file; empty when there is none.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
+    table = _read_table(path).get(command)
+    return dict(table) if isinstance(table, dict) else {}
 
 
 def _read_table(path: Path) -> dict[str, Any]:

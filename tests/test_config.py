@@ -7,7 +7,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from rolloutds.config import SETTINGS, DataSourceConfig, find_config_file, resolve
+from rolloutds.config import (
+    SETTINGS,
+    DataSourceConfig,
+    LaunchLayer,
+    find_config_file,
+    resolve,
+)
 from rolloutds.errors import ConfigError
 
 
@@ -67,7 +73,7 @@ def write_config(folder: Path, text: str, name: str = "rolloutds.toml") -> Path:
 def test_flag_beats_variable_beats_script_beats_file_beats_default(tmp_path: Path) -> None:
     write_config(
         tmp_path,
-        'rollout_seed = 1\ninput_key = "file"\nlabel_key = "file"\nmetadata_key = "file"\n',
+        'rollout_seed = 1\ninput_key = "file"\nlabel_key = "file"\nbad_rows = "skip"\n',
     )
     resolved = resolve(
         {"rollout_seed": 5, "input_key": None},
@@ -77,11 +83,36 @@ def test_flag_beats_variable_beats_script_beats_file_beats_default(tmp_path: Pat
     )
     config = resolved.config
     assert (config.rollout_seed, config.input_key) == (5, "variable")
-    assert (config.label_key, config.metadata_key, config.tool_key) == ("script", "file", "tools")
+    assert (config.label_key, config.bad_rows, config.keep_last) == ("script", "skip", None)
     assert resolved.origins["rollout_seed"] == "flag --rollout-seed"
     assert resolved.origins["label_key"] == "run.sh"
-    assert resolved.origins["tool_key"] == "default"
-    assert not resolved.is_set("tool_key")
+    assert resolved.origins["keep_last"] == "default"
+    assert not resolved.is_set("keep_last")
+
+
+def test_a_script_speaks_for_every_setting_of_the_run(tmp_path: Path) -> None:
+    write_config(tmp_path, 'rollout_seed = 1\nlabel_key = "file"\nprompt_data = "file.jsonl"\n')
+    resolved = resolve(
+        {"reward_key": "score"},
+        environment={},
+        start_folder=tmp_path,
+        script=LaunchLayer(
+            "run.sh", {"input_key": "q", "tool_key": None}, {"input_key": "run.sh:3"}
+        ),
+    )
+    config, origins = resolved.config, resolved.origins
+    assert (config.rollout_seed, config.label_key, config.prompt_data) == (42, None, None)
+    assert (config.n_samples_per_prompt, config.rollout_global_dataset) == (1, True)
+    assert (config.tool_key, origins["tool_key"]) == (None, "run.sh")
+    assert origins["input_key"] == "run.sh:3"
+    assert origins["label_key"] == "slime's default (run.sh)"
+    assert origins["reward_key"] == "flag --reward-key"
+
+
+def test_the_run_s_settings_and_ours_are_told_apart() -> None:
+    ours = {setting.name for setting in SETTINGS if setting.is_ours}
+    assert {"chat_template", "bad_rows", "track_in_flight", "trust_remote_code"} <= ours
+    assert not ours & {"prompt_data", "n_samples_per_prompt", "buffer_filter_path", "save", "load"}
 
 
 def test_the_nearest_config_file_is_found_going_up(tmp_path: Path) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -14,16 +15,20 @@ import typer
 
 from rolloutds.cli import output
 from rolloutds.cli.group import DEBUG
-from rolloutds.config import SETTING, SETTINGS, ResolvedConfig, Setting, resolve
-from rolloutds.errors import ConfigError
+from rolloutds.config import SETTING, SETTINGS, LaunchLayer, ResolvedConfig, Setting, resolve
+from rolloutds.errors import CheckpointError, ConfigError, DataNotFoundError, TokenizerError
 from rolloutds.reports import FORMATS
 
 if TYPE_CHECKING:
     from rolloutds.cache import Cache
     from rolloutds.dataset import Dataset
+    from rolloutds.launch_script import LaunchSettings
     from rolloutds.reports.model import Report
 
 _Format: Any = Literal[tuple(FORMATS)]
+
+_WARNINGS = frozenset({"no_length_filter"})
+"""Codes of notices that say that a setting has no effect."""
 
 DATA_SETTINGS = (
     "hf_checkpoint",
@@ -46,6 +51,12 @@ DATA_SETTINGS = (
 )
 """Settings that say which groups a run is served; commands on prompt data take them as flags."""
 
+_SCRIPT_PATHS = ("prompt_data", "hf_checkpoint")
+_ANOTHER_MACHINE = (
+    "the path is the launch script's: name the file here (DATA, --hf-checkpoint), or rewrite the "
+    "script's paths with --path-map /old=/new"
+)
+
 ALL_SETTINGS = tuple(setting.name for setting in SETTINGS if setting.name != "prompt_data")
 
 _DATA = Annotated[
@@ -66,9 +77,90 @@ _FORMAT = Annotated[
     _Format,
     typer.Option("--format", help="Form of the result.", show_default=True),
 ]
+_FROM_SCRIPT = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE", help="Launch script whose flags are taken; it is read, never run."
+    ),
+]
+_FROM_CONFIG = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="YAML recipe with the names of the flags, likewise."),
+]
+_EVAL = Annotated[
+    str | None,
+    typer.Option("--eval", metavar="NAME", help="Take this evaluation set of the script."),
+]
+_PATH_MAP = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--path-map", metavar="/OLD=/NEW", help="Rewrite paths of the script; may be repeated."
+    ),
+]
+_LAUNCH = {
+    "from_script": _FROM_SCRIPT,
+    "from_config": _FROM_CONFIG,
+    "eval_name": _EVAL,
+    "path_map": _PATH_MAP,
+}
 _NO_CACHE = Annotated[
     bool, typer.Option("--no-cache", help="Neither read nor write the cache of indexes and counts.")
 ]
+
+
+@dataclass(frozen=True)
+class LaunchOptions:
+    """Where a run's settings are read from: the values of the options of these names."""
+
+    from_script: str | None = None
+    from_config: str | None = None
+    eval_name: str | None = None
+    path_map: tuple[str, ...] = ()
+
+    def read(self, flags: Mapping[str, Any]) -> LaunchLayer | None:
+        """What the script or recipe says; remarks on it go to stderr.
+
+        Args:
+            flags: the settings that the command takes, those given on the command line with a
+                value: of the others nothing that only a run can know is needed.
+
+        Raises:
+            ConfigError: it cannot be read, or the options contradict each other.
+        """
+        if self.from_script is None and self.from_config is None:
+            if self.eval_name is not None or self.path_map:
+                option = "--path-map" if self.path_map else "--eval"
+                raise ConfigError(f"{option} without --from-script", expected="a launch script")
+            return None
+        if self.from_script is not None and self.from_config is not None:
+            raise ConfigError("--from-script and --from-config", expected="one of them")
+        settings = self._read(flags)
+        for notice in settings.notices:
+            output.say(notice, label="note")
+        return _without_absent_tokenizer(settings.layer, flags)
+
+    def _read(self, flags: Mapping[str, Any]) -> LaunchSettings:
+        from rolloutds.launch_script import PathMap, read_recipe, read_script
+
+        path_map = PathMap(self.path_map)
+        if self.from_script is None:
+            path = self.from_config or ""
+            return read_recipe(path, path_map=path_map, eval_name=self.eval_name)
+        given = {n for n, v in flags.items() if v is not None or SETTING[n].variable in os.environ}
+        return read_script(
+            self.from_script,
+            path_map=path_map,
+            eval_name=self.eval_name,
+            needed=flags.keys() - given,
+        )
+
+
+def current_folder() -> Path | None:
+    """The folder the command runs in; None when it was removed meanwhile."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return None
 
 
 @dataclass(frozen=True)
@@ -86,6 +178,12 @@ class Invocation:
     config_file: str | None
     format_name: str
     is_cached: bool = True
+    launch: LaunchOptions = LaunchOptions()
+
+    @cached_property
+    def script(self) -> LaunchLayer | None:
+        """What the launch script or recipe says; remarks on it go to stderr."""
+        return self.launch.read(self.flags)
 
     def resolve(self) -> ResolvedConfig:
         """The settings from flags, environment, config file and defaults; remarks go to stderr.
@@ -100,8 +198,9 @@ class Invocation:
         resolved = resolve(
             self.flags,
             environment=os.environ,
-            config_file=Path(self.config_file) if self.config_file else None,
-            start_folder=Path.cwd(),
+            config_file=Path(self.config_file) if self.config_file is not None else None,
+            start_folder=current_folder(),
+            script=self.script,
             fallback_config=fallback if fallback.is_file() else None,
         )
         for notice in resolved.notices:
@@ -125,10 +224,35 @@ class Invocation:
 
         if config.hf_checkpoint is not None:
             leave_torch_out()  # counting and rendering need no torch, which takes seconds to load
-        dataset = Dataset(config, cache=self.cache())
+        try:
+            dataset = Dataset(config, cache=self.cache())
+        except (DataNotFoundError, TokenizerError) as error:
+            if self._is_missing_path_of_script(config):
+                error.hint = _ANOTHER_MACHINE
+            raise
         for notice in dataset.notices:
-            output.say(notice.text, label="note")
+            output.say(notice.text, label="warning" if notice.code in _WARNINGS else "note")
         return dataset
+
+    def check_checkpoint_folder(self, folder: str) -> None:
+        """Refuses a folder that the launch script names and that is not here.
+
+        Raises:
+            CheckpointError: it is such a folder; the hint says what to try.
+        """
+        said = self.script.values if self.script is not None else {}
+        if folder in (said.get("load"), said.get("save")) and not _is_here(folder):
+            raise CheckpointError(
+                "no such folder",
+                where=folder,
+                hint="it is the launch script's: name the folder here, or rewrite the script's "
+                "paths with --path-map /old=/new",
+            )
+
+    def _is_missing_path_of_script(self, config: Any) -> bool:
+        said = self.script.values if self.script is not None else {}
+        paths = (said.get(n) for n in _SCRIPT_PATHS if said.get(n) == getattr(config, n))
+        return any(path is not None and not _is_here(path) for path in paths)
 
     def write(self, report: Report) -> None:
         """Writes a report to stdout in the format asked for."""
@@ -163,6 +287,12 @@ def takes_settings(
                 config_file=values.pop("config_file"),
                 format_name=values.pop("format_name"),
                 is_cached=not values.pop("no_cache", False),
+                launch=LaunchOptions(
+                    values.pop("from_script"),
+                    values.pop("from_config"),
+                    values.pop("eval_name"),
+                    tuple(values.pop("path_map") or ()),
+                ),
             )
             return function(**values, invocation=invocation)
 
@@ -187,12 +317,37 @@ def _shared(
 ) -> list[inspect.Parameter]:
     shared = [_parameter("data", _DATA, None)] if has_data else []
     shared += [_parameter("config_file", _CONFIG, None), _parameter("format_name", _FORMAT, "text")]
+    shared += [_parameter(name, option, None) for name, option in _LAUNCH.items()]
     if has_cache:
         shared.append(_parameter("no_cache", _NO_CACHE, default=False))
     shared.append(_parameter("debug", Annotated[bool, DEBUG], default=False))
     if has_data:
         shared.append(_setting_parameter(SETTING["prompt_data"]))
     return shared + [_setting_parameter(setting) for setting in settings]
+
+
+def _without_absent_tokenizer(script: LaunchLayer, flags: Mapping[str, Any]) -> LaunchLayer:
+    """The same without a tokenizer that is not here and that only counts tokens."""
+    values = {**script.values, **{n: v for n, v in flags.items() if v is not None}}
+    name = script.values.get("hf_checkpoint")
+    is_needed = values.get("apply_chat_template") or values.get("rollout_max_prompt_len")
+    if is_needed or values.get("hf_checkpoint") != name or not _is_absent_path(name):
+        return script
+    output.say(
+        f"the script's tokenizer {name} is not here: tokens are not counted (--hf-checkpoint names "
+        "another, --path-map /old=/new rewrites paths)",
+        label="note",
+    )
+    places = {**script.places, "hf_checkpoint": f"{script.places['hf_checkpoint']} (not here)"}
+    return LaunchLayer(script.origin, {**script.values, "hf_checkpoint": None}, places)
+
+
+def _is_absent_path(name: Any) -> bool:
+    return isinstance(name, str) and name.startswith(("/", "~", ".")) and not _is_here(name)
+
+
+def _is_here(path: str) -> bool:
+    return path != "" and Path(path.rpartition("@[")[0] or path).expanduser().exists()
 
 
 def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
