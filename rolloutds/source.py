@@ -7,18 +7,21 @@ refused or said here.
 from __future__ import annotations
 
 import logging
+import operator
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from rolloutds import buffer as buffer_rules
+from rolloutds.buffer_policies import Capacity, apply_on_aborted
 from rolloutds.checkpoints import native
 from rolloutds.config import DataSourceConfig
 from rolloutds.cursor import Cursor
 from rolloutds.dataset import Dataset
-from rolloutds.errors import GroupError, ReadOnlyError
+from rolloutds.errors import ConfigError, GroupError, ReadOnlyError
 from rolloutds.filters import BufferFilter, load_function, pop_first
 from rolloutds.groups import SampleTemplate
 from rolloutds.in_flight import DrawLog, DrawnGroup, InFlightLedger
@@ -63,7 +66,7 @@ class _Draw:
     num_again: int
     picked: list[SampleGroup]
     groups: list[SampleGroup]
-    positions: list[int | None]
+    described: list[DrawnGroup]  # of each group, for the ledger; empty where none is kept
     cursor: Cursor
 
     @property
@@ -175,7 +178,7 @@ class RolloutDataSource(DataSource):
             Exactly `num_samples` groups, ``[num_samples, n_samples_per_prompt]``.
 
         Raises:
-            ConfigError: `num_samples` is negative.
+            ConfigError: `num_samples` is negative, or no whole number.
             EmptyDatasetError: the dataset has no row.
             DataError: a row cannot be read any more; the cursor has not moved.
         """
@@ -185,6 +188,7 @@ class RolloutDataSource(DataSource):
             return draw.groups
 
     def _draw(self, num_samples: int, rollout_id: int | None) -> _Draw:
+        num_samples = _checked_number(num_samples)
         waiting = self.in_flight.waiting[: max(num_samples, 0)]
         copied = [replace(d, samples=StateCopier().copy(d.samples)) for d in waiting]
         again = self._revive(copied)
@@ -192,24 +196,30 @@ class RolloutDataSource(DataSource):
         num_fresh = num_samples - len(again) - len(picked)
         positions, cursor = self._advance(num_fresh)
         fresh = self._make(positions)
-        known = [None] * (len(again) + len(picked))
-        return _Draw(len(again), picked, [*again, *picked, *fresh], [*known, *positions], cursor)
+        described: list[DrawnGroup] = []
+        if self.config.track_in_flight:
+            drawn = [*zip(picked, [None] * len(picked), strict=True)]
+            drawn += zip(fresh, positions, strict=True)
+            described = [*waiting, *self._describe_all(drawn)]
+        return _Draw(len(again), picked, [*again, *picked, *fresh], described, cursor)
+
+    def _describe_all(
+        self, drawn: Sequence[tuple[SampleGroup, int | None]]
+    ) -> Iterator[DrawnGroup]:
+        copier = StateCopier()
+        for group, position in drawn:
+            if position is None:
+                yield self._describe(group, copier)
+            else:
+                yield _named(group, position)
 
     def _pick(self, num_groups: int, rollout_id: int | None) -> list[SampleGroup]:
         return []
 
     def _hand_out(self, draw: _Draw, rollout_id: int | None) -> None:
         self.cursor = draw.cursor
-        again = self.in_flight.waiting[: draw.num_again]
         if self.config.track_in_flight:
-            copier = StateCopier()
-            drawn = [
-                self._describe(group, copier) if position is None else _named(group, position)
-                for group, position in list(zip(draw.groups, draw.positions, strict=True))[
-                    draw.num_again :
-                ]
-            ]
-            self.in_flight.record([*again, *drawn], draw.groups)
+            self.in_flight.record(draw.described, draw.groups)
         elif rollout_id is not None and self.config.save is not None:
             self._draw_log.record(rollout_id, draw.groups)
         del self.in_flight.waiting[: draw.num_again]
@@ -433,6 +443,7 @@ class RolloutDataSource(DataSource):
         source.
 
         Raises:
+            ConfigError: it is no rollout's id, nor -1 or None.
             MissingStateError: there is no such file; the message lists the ids there are.
             TorchFileError: it is damaged.
             StateMismatchError: it belongs to other data or settings.
@@ -443,7 +454,7 @@ class RolloutDataSource(DataSource):
         if not self._saves_anything():
             self._say_nothing_saved()
             return
-        rollout_id = -1 if rollout_id is None else native.checked_id(rollout_id)
+        rollout_id = native.checked_id(-1 if rollout_id is None else rollout_id, least=-1)
         fresh = self.config.on_missing_state == "fresh"
         state = (
             native.load_state(self.config.load, rollout_id, missing_is_fresh=fresh)
@@ -480,6 +491,8 @@ class RolloutDataSourceWithBuffer(RolloutDataSource):
         buffer: the waiting groups, oldest first.
         buffer_filter: the function that picks from it.
         num_removed_not_returned: groups that filters removed from the buffer and did not return.
+        capacity: the most the buffer holds.
+        num_by_policy: groups that were reset, dropped or evicted on their way in, by reason.
     """
 
     def __init__(self, args: Any) -> None:
@@ -487,6 +500,8 @@ class RolloutDataSourceWithBuffer(RolloutDataSource):
         self.buffer: list[SampleGroup] = []
         self._members = buffer_rules.Members()
         self.num_removed_not_returned = 0
+        self.capacity = Capacity.parse(self.config.buffer_capacity, self.config.buffer_eviction)
+        self.num_by_policy: Counter[str] = Counter()
         path = self.config.buffer_filter_path
         self.buffer_filter: BufferFilter = pop_first if path is None else load_function(path)
 
@@ -507,7 +522,7 @@ class RolloutDataSourceWithBuffer(RolloutDataSource):
         Raises:
             FilterError: the filter raised, or returned what it must not; the buffer's members and
                 order and the cursor are as before.
-            ConfigError: `num_samples` is negative.
+            ConfigError: `num_samples` is negative, or no whole number.
             EmptyDatasetError: the dataset has no row.
         """
         return super().get_samples(num_samples, rollout_id)
@@ -549,6 +564,9 @@ class RolloutDataSourceWithBuffer(RolloutDataSource):
     def add_samples(self, samples: list[SampleGroup]) -> None:
         """Puts groups in the buffer, all or none.
 
+        Aborted groups are kept, reset or dropped as `on_aborted` says, and a buffer that is over
+        `buffer_capacity` gives up groups as `buffer_eviction` says; both are counted.
+
         Args:
             samples: groups of `n_samples_per_prompt` samples each; [] does nothing.
 
@@ -562,9 +580,22 @@ class RolloutDataSourceWithBuffer(RolloutDataSource):
         with self._lock:
             self._members.check_new(samples, self.buffer)
             returning = self.in_flight.returning(samples)
-            self.buffer.extend(samples)
-            self._members.note(samples, self.buffer)
+            kept = apply_on_aborted(samples, self.config.on_aborted)
+            self.buffer.extend(kept.groups)
+            self._members.note(kept.groups, self.buffer)
             self.in_flight.give_back(returning)
+            self.num_by_policy += kept.counts
+            self._evict()
+
+    def _evict(self) -> None:
+        """Takes out what the buffer has no room for; it is counted and said."""
+        if not self.capacity.is_limited:
+            return
+        start, stop, counts = self.capacity.fit(self.buffer)
+        self.buffer[:] = self.buffer[start:stop]
+        self.num_by_policy += counts
+        for reason, count in counts.items():
+            _logger.warning("%d groups were evicted from the buffer: %s", count, reason)
 
     def _saves_anything(self) -> bool:
         return True
@@ -585,6 +616,16 @@ class RolloutDataSourceWithBuffer(RolloutDataSource):
                 len(self.buffer),
             )
         self.buffer[:] = groups
+        self._members.note(groups, self.buffer)
+
+
+def _checked_number(num_samples: Any) -> int:
+    try:
+        return operator.index(num_samples)  # a NumPy integer must not get into the cursor
+    except TypeError as error:
+        raise ConfigError(
+            f"{num_samples!r:.60} groups asked for", expected="a whole number"
+        ) from error
 
 
 def _named(group: SampleGroup, row_position: int) -> DrawnGroup:

@@ -1,0 +1,1 @@
+"""The data sources as classes of other frameworks; nothing else in the package imports these."""
