@@ -197,12 +197,12 @@ class Dataset:
             raise
 
     def _render(self, prompt: Prompt, place: Place) -> str:
+        tokenizer = self._require_tokenizer()
+        kwargs = self.config.apply_chat_template_kwargs
         try:
-            return self._require_tokenizer().render(
-                prompt.messages, prompt.tools, self.config.apply_chat_template_kwargs
-            )
+            return tokenizer.render(prompt.messages, prompt.tools, kwargs)
         except TokenizerError as error:
-            error.where = str(place)
+            error.where = error.where or str(place)
             raise
 
     def _prompt_text(self, row: Row) -> str | list[dict[str, Any]]:

@@ -14,6 +14,11 @@ from rolloutds.cli.group import DEBUG, LazyGroup, Subcommand
 SUBCOMMANDS: dict[str, Subcommand] = {
     "peek": Subcommand("rolloutds.cli.peek", "Show the next groups, as the run gets them."),
     "plan": Subcommand("rolloutds.cli.plan", "Lay rollouts out over epochs: leftovers, wraps."),
+    "ckpt": Subcommand("rolloutds.cli.ckpt", "Look at cursor files: where a run stands."),
+    "buffer": Subcommand("rolloutds.cli.buffer", "Look into buffer files and dumps; convert them."),
+    "validate": Subcommand("rolloutds.cli.validate", "Check data, groups and checkpoints, for CI."),
+    "explain": Subcommand("rolloutds.cli.explain", "Explain a code that validate reports."),
+    "schema": Subcommand("rolloutds.cli.schema", "Print the JSON Schema of a command's JSON."),
     "config": Subcommand("rolloutds.cli.config", "Show every setting and where it comes from."),
     "env": Subcommand("rolloutds.cli.env", "Show versions and paths, for a bug report."),
     "cache": Subcommand("rolloutds.cli.cache", "Show or clear the cache of indexes and counts."),

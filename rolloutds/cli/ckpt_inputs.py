@@ -26,9 +26,10 @@ from rolloutds.sample_files import sample_data_folder
 
 if TYPE_CHECKING:
     from rolloutds.checkpoints.native import SavedState
-    from rolloutds.checkpoints.upcoming import UpcomingGroup
+    from rolloutds.checkpoints.upcoming import Pick, UpcomingGroup
     from rolloutds.checkpoints.verify import Against
     from rolloutds.dataset import Dataset
+    from rolloutds.sample import SampleGroup
 
 
 _LARGEST_GROUP = 1 << 16
@@ -47,6 +48,7 @@ def named_path(invocation: Invocation, path: str | None) -> Named:
 
     Raises:
         ConfigError: a setting is wrong, or there is no sample run either.
+        CheckpointError: the launch script names it, and it is not here.
     """
     config_file = Path(invocation.config_file) if invocation.config_file else None
     resolved = _resolved(invocation, config_file)
@@ -62,6 +64,8 @@ def named_path(invocation: Invocation, path: str | None) -> Named:
         output.say(f"no checkpoint named: using the sample run ({folder})", label="note")
     for notice in resolved.notices:
         output.say(notice, label="note")
+    if path is None:
+        invocation.check_checkpoint_folder(folder)
     return Named(Path(folder).expanduser(), resolved)
 
 
@@ -258,7 +262,7 @@ class Data:
             ConfigError: no data is named.
             DataError: the data cannot be used.
         """
-        from rolloutds.cli.peek import open_with_guessed_keys
+        from rolloutds.cli.guessed_keys import open_with_guessed_keys
 
         if not self.is_named:
             raise ConfigError(
@@ -285,8 +289,10 @@ class Data:
 
     # --- what comes next ------------------------------------------------------------------
 
-    def upcoming(self, num_groups: int, num_rows: int | None) -> list[UpcomingGroup]:
-        """The next groups of the state.
+    def upcoming(
+        self, num_groups: int, num_rows: int | None, *, pick: Pick | None = None
+    ) -> list[UpcomingGroup]:
+        """The next groups of the state; `pick` takes from its buffer, first in first out if None.
 
         Raises:
             CheckpointError: the state cannot say, or does not fit the data.
@@ -294,7 +300,7 @@ class Data:
             DataError: the data cannot be used.
         """
         if isinstance(self._file.dialect, SlimeDialect):
-            return self._upcoming_groups(num_groups)
+            return self._upcoming_groups(num_groups, pick or _pick_first)
         if self._file.dialect.name == "prime-rl":
             raise CheckpointError(
                 "prime-rl draws from its environments' own samplers: the file holds no order",
@@ -322,12 +328,8 @@ class Data:
         )
         return native.read_state(self._file.value, where=str(self._file.path), run=run)
 
-    def _upcoming_groups(self, num_groups: int) -> list[UpcomingGroup]:
+    def _upcoming_groups(self, num_groups: int, pick: Pick) -> list[UpcomingGroup]:
         from rolloutds.checkpoints.upcoming import upcoming
-        from rolloutds.filters import pop_first
-
-        def pick(buffer: list[Any], count: int) -> list[Any]:
-            return pop_first(None, None, buffer, count)
 
         return list(upcoming(self.saved(), self.dataset, num_groups, pick=pick))
 
@@ -348,6 +350,12 @@ class Data:
         except CheckpointError as error:
             error.where = str(self._file.path)
             raise
+
+
+def _pick_first(buffer: list[SampleGroup], count: int) -> Sequence[SampleGroup]:
+    from rolloutds.filters import pop_first
+
+    return pop_first(None, None, buffer, count)
 
 
 def _completed(resolved: ResolvedConfig, file: CursorFile) -> tuple[ResolvedConfig, list[str]]:

@@ -10,6 +10,8 @@ from typer.core import TyperCommand
 
 from rolloutds.config import SETTING
 
+_SHOWN_CHARACTERS = 60
+
 
 class _PlainValues:
     """Turns the text of an option into its value.
@@ -38,12 +40,16 @@ class _PlainValues:
             number = int(value)
         except ValueError as error:
             raise typer.BadParameter(
-                f"{value!r}, expected a whole number", ctx=ctx, param=param
+                f"{_shortened(value)}, expected a whole number", ctx=ctx, param=param
             ) from error
         # Every number of ours counts something or is an index.
         if number < 0:
             raise typer.BadParameter(f"{number}, expected 0 or more", ctx=ctx, param=param)
         return number
+
+
+def _shortened(value: str) -> str:
+    return repr(value if len(value) <= _SHOWN_CHARACTERS else f"{value[:_SHOWN_CHARACTERS]}…")
 
 
 _VALUES = _PlainValues()

@@ -20,7 +20,8 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 def config(*, invocation: Invocation) -> None:
     """Show every setting, its value and where it comes from.
 
-    A flag wins over a variable ROLLOUTDS_*, a variable over a config file, a file over the default.
+    A flag wins over a variable ROLLOUTDS_*, a variable over a launch script, a script over a config
+    file, a file over the default.
     """
     invocation.write(config_report(invocation.resolve()))
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import typer
 
 from rolloutds.cli.command import PlainCommand
-from rolloutds.cli.options import Invocation, takes_settings
+from rolloutds.cli.options import Invocation, current_folder, takes_settings
 from rolloutds.cli.versions import installed_version, required_packages
 from rolloutds.config import ENVIRONMENT_PREFIX, find_config_file
 from rolloutds.reports.model import Cells, Column, Facts, Report, Table
@@ -40,7 +40,7 @@ def env_report(named_config: str | None) -> Report:
     """Versions from package metadata alone: nothing is imported to look at it."""
     from rolloutds.cache import default_cache_folder
 
-    found = Path(named_config) if named_config else find_config_file(Path.cwd())
+    found = Path(named_config) if named_config is not None else _found_config()
     facts: dict[str, Any] = {
         "rolloutds": installed_version("rolloutds"),
         "python": platform.python_version(),
@@ -63,6 +63,11 @@ def env_report(named_config: str | None) -> Report:
         },
         sections=[Facts(_pairs(facts)), _table(packages)],
     )
+
+
+def _found_config() -> Path | None:
+    folder = current_folder()
+    return find_config_file(folder) if folder is not None else None
 
 
 def _pairs(facts: dict[str, Any]) -> list[tuple[str, str]]:

@@ -82,14 +82,8 @@ class LazyGroup(TyperGroup):
             return super().invoke(ctx)
         except (typer.Exit, typer.Abort, typer.TyperException):
             raise
-        except KeyboardInterrupt as error:
-            output.say("interrupted", label="error")
-            raise typer.Exit(INTERRUPTED) from error
-        except BrokenPipeError as error:
-            output.silence_stdout()
-            raise typer.Exit(0) from error
-        except Exception as error:
-            raise typer.Exit(_report(error, ctx)) from error
+        except (Exception, KeyboardInterrupt) as error:
+            raise typer.Exit(_report(error, ctx.meta)) from error
 
     def main(
         self,
@@ -114,6 +108,9 @@ class LazyGroup(TyperGroup):
             code = _report_usage(error)
         except typer.Abort:
             code = INTERRUPTED
+        except (Exception, KeyboardInterrupt) as error:
+            # Before a subcommand runs: --version and --help write while arguments are parsed.
+            code = _report(error, {_ARGUMENTS: sys.argv[1:] if args is None else list(args)})
         code = output.close_stdout(code if isinstance(code, int) else 0)
         if standalone_mode:
             sys.exit(code)
@@ -136,31 +133,42 @@ def _usage_message(error: Any) -> str:
     return str(error.format_message()).replace("Invalid value for ", "")
 
 
-def _report(error: Exception, ctx: Any) -> int:
-    if ctx.meta.get(_DEBUG):
+def _report(error: BaseException, meta: Mapping[str, Any]) -> int:
+    """Says what stopped the command; gives its exit code."""
+    if isinstance(error, BrokenPipeError):
+        output.silence_stdout()
+        return 0
+    if isinstance(error, KeyboardInterrupt):
+        output.say("interrupted", label="error")
+        return INTERRUPTED
+    if meta.get(_DEBUG):
         _print_traceback(error)
     if isinstance(error, RolloutDSError):
         output.say(error.headline, label="error")
         if error.hint:
             output.say(error.hint)
         return WRONG_USAGE if isinstance(error, ConfigError) else COULD_NOT_RUN
-    if isinstance(error, OSError) and error.filename is not None:
-        output.say(f"{error.filename}: {error.strerror}", label="error")
+    if isinstance(error, OSError) and error.strerror is not None:
+        where = f"{error.filename}: " if error.filename is not None else ""
+        output.say(f"{where}{error.strerror}", label="error")
         return COULD_NOT_RUN
-    return _report_bug(error, ctx)
+    if isinstance(error, MemoryError):
+        output.say("out of memory", label="error")
+        return COULD_NOT_RUN
+    return _report_bug(error, meta)
 
 
-def _report_bug(error: Exception, ctx: Any) -> int:
+def _report_bug(error: BaseException, meta: Mapping[str, Any]) -> int:
     output.say(f"{type(error).__name__}: {error}", label="bug in rolloutds")
-    if not ctx.meta.get(_DEBUG):
-        again = shlex.join(["rolloutds", "--debug", *arguments_of(ctx)])
+    if not meta.get(_DEBUG):
+        again = shlex.join(["rolloutds", "--debug", *meta.get(_ARGUMENTS, ())])
         output.say("for a traceback, run:")
         output.say(f"  {again}")
     output.say("please report it with the output of `rolloutds env`")
     return BUG
 
 
-def _print_traceback(error: Exception) -> None:
+def _print_traceback(error: BaseException) -> None:
     import traceback
 
     for line in traceback.format_exception(error):

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import dataclasses
-import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
 from rolloutds.cli import output
 from rolloutds.cli.command import PlainCommand
-from rolloutds.cli.group import arguments_of
+from rolloutds.cli.guessed_keys import open_with_guessed_keys
 from rolloutds.cli.options import DATA_SETTINGS, Invocation, takes_settings
 from rolloutds.cli.progress import Progress
-from rolloutds.config import SETTING, DataSourceConfig, ResolvedConfig
-from rolloutds.errors import BadRowsError, ConfigError
+from rolloutds.config import DataSourceConfig
+from rolloutds.errors import ConfigError
 
 if TYPE_CHECKING:
     from rolloutds.cursor import Cursor
     from rolloutds.dataset import Dataset
-    from rolloutds.peek import GuessedKeys, PeekedGroup
+    from rolloutds.peek import PeekedGroup
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -41,6 +39,7 @@ class Choice:
     group: int | None
     row_id: int | None
     find: str | None
+    from_ckpt: str | None
 
     _EXCLUDES: ClassVar = {
         "group": ("n", "batches", "epoch", "offset", "rollout_id", "row_id", "find"),
@@ -48,6 +47,7 @@ class Choice:
         "find": ("batches", "offset", "rollout_id"),
         "rollout_id": ("epoch", "offset"),
         "batches": ("n",),
+        "from_ckpt": ("batches", "epoch", "offset", "rollout_id", "group", "row_id", "find"),
     }
 
     def check(self) -> None:
@@ -78,7 +78,7 @@ def _flag(name: str) -> str:
 
 
 @app.command(cls=PlainCommand)
-@takes_settings(*DATA_SETTINGS, "num_epoch")
+@takes_settings(*DATA_SETTINGS, "num_epoch", "load", "buffer_filter_path", "on_state_mismatch")
 def peek(
     context: typer.Context,
     *,
@@ -113,6 +113,13 @@ def peek(
         str | None,
         typer.Option(metavar="TEXT", help="When are the rows trained whose prompt holds TEXT?"),
     ] = None,
+    from_ckpt: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID|PATH",
+            help="Start where a saved state stands: a rollout id in --load, or a file or folder.",
+        ),
+    ] = None,
     full: Annotated[
         bool, typer.Option("--full", help="Whole prompts, as they will be sent.")
     ] = False,
@@ -123,8 +130,13 @@ def peek(
     Without DATA and without a config file, the sample data is shown. Prompts in the table are
     cut to the terminal's width, to 100 characters off a terminal; JSON holds them whole.
     """
-    choice = Choice(n, batches, epoch, offset, rollout_id, group, row_id, find)
+    choice = Choice(n, batches, epoch, offset, rollout_id, group, row_id, find, from_ckpt)
     choice.check()
+    if from_ckpt is not None:
+        from rolloutds.cli.peek_resume import show_resume
+
+        show_resume(context, invocation, from_ckpt, DEFAULT_GROUPS if n is None else n, full=full)
+        return
     resolved = invocation.resolve()
     _require_batch_size(choice, resolved.config)
     dataset = open_with_guessed_keys(context, invocation, resolved)
@@ -252,67 +264,5 @@ class _Search:
         if self._num_found == 0 and self._most:
             output.say(f"no prompt holds {self._text!r}", label="note")
         elif self._num_found == self._most:
-            output.say(f"stopped at {self._most} rows, --n changes that", label="note")
-
-
-# --- opening, with keys guessed when none is configured -----------------------------------
-
-
-def open_with_guessed_keys(
-    context: typer.Context, invocation: Invocation, resolved: ResolvedConfig
-) -> Dataset:
-    """The dataset; keys nobody configured are guessed, which stderr says.
-
-    Raises:
-        DataError: the data cannot be used.
-    """
-    guessed = _guess(resolved)
-    if guessed is None:
-        return invocation.open_dataset(resolved.config)
-    try:
-        dataset = _open_guessed(invocation, resolved.config, guessed)
-    except BadRowsError:
-        if guessed.label_key is None:
-            raise
-        # A label that only some rows have is no label the run could use: show the rows without.
-        guessed = dataclasses.replace(guessed, label_key=None)
-        dataset = _open_guessed(invocation, resolved.config, guessed)
-    _say_guess(context, resolved.config, guessed)
-    return dataset
-
-
-def _guess(resolved: ResolvedConfig) -> GuessedKeys | None:
-    from rolloutds.peek import first_row, guess_keys
-
-    if resolved.is_set("input_key") or resolved.config.prompt_data is None:
-        return None
-    row = first_row(resolved.config.prompt_data)
-    if row is None:
-        return None
-    config = resolved.config
-    return guess_keys(row, configured=config.input_key, has_label=resolved.is_set("label_key"))
-
-
-def _open_guessed(
-    invocation: Invocation, config: DataSourceConfig, guessed: GuessedKeys
-) -> Dataset:
-    return invocation.open_dataset(dataclasses.replace(config, **_changes(guessed)))
-
-
-def _changes(guessed: GuessedKeys) -> dict[str, Any]:
-    changes = {"input_key": guessed.input_key, "label_key": guessed.label_key}
-    return {name: value for name, value in changes.items() if value is not None}
-
-
-def _say_guess(context: typer.Context, config: DataSourceConfig, guessed: GuessedKeys) -> None:
-    flags: list[str] = []
-    for name, value in _changes(guessed).items():
-        flags += [SETTING[name].flag, value]
-    output.say(
-        f"no input key is set and rows have no {config.input_key!r}: guessed {shlex.join(flags)}",
-        label="note",
-    )
-    arguments = arguments_of(context)
-    after = arguments.index(context.info_name or "") + 1
-    command = shlex.join(["rolloutds", *arguments[:after], *flags, *arguments[after:]])
-    output.say(f"the same without guessing: {command}", label="note")
+            rows = "row" if self._most == 1 else "rows"
+            output.say(f"stopped at {self._most} {rows}, --n changes that", label="note")

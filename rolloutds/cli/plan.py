@@ -8,8 +8,8 @@ import typer
 
 from rolloutds.cli import output
 from rolloutds.cli.command import PlainCommand
+from rolloutds.cli.guessed_keys import open_with_guessed_keys
 from rolloutds.cli.options import DATA_SETTINGS, Invocation, takes_settings
-from rolloutds.cli.peek import open_with_guessed_keys
 from rolloutds.config import DataSourceConfig
 from rolloutds.errors import ConfigError
 
@@ -84,9 +84,10 @@ def _warn(laid_out: Plan, config: DataSourceConfig) -> None:
             label="warning",
         )
     elif laid_out.num_mixed_rollouts:
+        twice = "; shuffled, a row may come twice in one" if config.rollout_shuffle else ""
         output.say(
-            f"{laid_out.num_mixed_rollouts:,} of {laid_out.num_rollouts_shown:,} rollouts hold a "
-            "batch that spans more than one epoch; shuffled, a row may come twice in it",
+            f"batches that span more than one epoch: {laid_out.num_mixed_rollouts:,} of "
+            f"{laid_out.num_rollouts_shown:,}{twice}",
             label="warning",
         )
     if laid_out.num_rollout == 0:

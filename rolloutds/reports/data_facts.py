@@ -75,7 +75,7 @@ def order_text(dataset: Dataset, epochs: range) -> str:
     """The order rows are served in, and the epochs that are shown."""
     config = dataset.config
     shown = f"epoch {epochs.start}"
-    if len(epochs) > 1:
+    if epochs.stop - epochs.start > 1:  # len() of a range has a limit
         shown = f"epochs {epochs.start} to {epochs.stop - 1}"
     if not config.rollout_shuffle:
         return f"file order, {shown}"

@@ -92,7 +92,7 @@ def _facts(plan: Plan, leftovers: Sequence[Place]) -> list[tuple[str, str]]:
     )
     return [
         ("a rollout", rollout),
-        ("an epoch", f"{_count(plan.rollouts_per_epoch, 'rollout')}, {_left_over(plan)}"),
+        ("an epoch", _epoch_text(plan)),
         *([("carried over", _carried(plan, leftovers))] if leftovers else []),
         ("the run", _run_text(plan)),
         *([("it ends", _end_text(plan))] if plan.end is not None else []),
@@ -101,6 +101,12 @@ def _facts(plan: Plan, leftovers: Sequence[Place]) -> list[tuple[str, str]]:
 
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _epoch_text(plan: Plan) -> str:
+    if not plan.rollouts_per_epoch:
+        return "less than one rollout: a batch is longer than an epoch"
+    return f"{_count(plan.rollouts_per_epoch, 'rollout')}, {_left_over(plan)}"
 
 
 def _left_over(plan: Plan) -> str:
