@@ -28,7 +28,7 @@ def whole_groups(
             f"{indices_text(group)}, epoch {group.epoch_id}, offset {group.sample_offset}"
         )
         yield Facts(_group_facts(group, dataset, with_indices=with_indices))
-        yield from _prompt_blocks(group)
+        yield from prompt_blocks(group.sample.prompt)
 
 
 def _group_facts(
@@ -52,8 +52,8 @@ def _group_facts(
     return facts
 
 
-def _prompt_blocks(group: PeekedGroup) -> Iterator[Block]:
-    prompt: str | list[Any] = group.sample.prompt
+def prompt_blocks(prompt: str | list[Any]) -> Iterator[Block]:
+    """A whole prompt: its text, or each of its messages."""
     if isinstance(prompt, str):
         yield Block(prompt, title="prompt")
         return

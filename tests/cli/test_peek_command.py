@@ -107,6 +107,9 @@ class TestChoice:
         assert [r["row_id"] for r in outcome.records] == [0, 1, 2]
         assert "stopped at 3 rows" in outcome.err
 
+    def test_one_row_is_no_rows(self, run):
+        assert "stopped at 1 row," in run("peek", "ten.jsonl", "--find=row", "--n=1").err
+
     def test_text_that_is_not_there(self, run):
         outcome = run("peek", "ten.jsonl", "--find=column")
         assert outcome.code == 0
@@ -126,6 +129,8 @@ class TestChoice:
             ("--offset=11",),
             ("--n=-1",),
             ("--epoch=x",),
+            ("--n=" + "9" * 5000,),
+            ("--config=",),
             ("--prompt-data=ten.jsonl",),
         ],
     )
@@ -254,3 +259,24 @@ def test_debug_shows_the_traceback_of_an_error_of_ours(run):
     assert outcome.code == 3
     assert "Traceback" in outcome.err
     assert "error: missing.jsonl: " in outcome.err
+
+
+def test_long_arguments_are_not_repeated_whole(run):
+    assert len(run("peek", "--n=" + "9" * 5000).err) < 300
+
+
+def test_parts_without_a_message_are_shown(run, own_folder):
+    rows = '{"input": [{"type": "text", "text": "the words"}, {"type": "image"}]}\n'
+    (own_folder / "a.jsonl").write_text(rows)
+    assert "the words" in run("peek", "a.jsonl", "--n=1").out
+
+
+def test_a_prompt_that_cannot_be_counted_is_named(run, own_folder):
+    tokenizers = pytest.importorskip("tokenizers")
+    pytest.importorskip("transformers", reason="needs the tokenizers extra")
+    model = tokenizers.models.WordLevel({"[UNK]": 0}, unk_token="[UNK]")
+    tokenizers.Tokenizer(model).save(str(own_folder / "tokenizer.json"))
+    (own_folder / "a.jsonl").write_text('{"input": "a"}\n\n{"input": "b\\ud800"}\n')
+    outcome = run("peek", "a.jsonl", "--hf-checkpoint", str(own_folder), "--n=2")
+    assert outcome.code == 3
+    assert "error: a.jsonl:3: character 1 is U+D800" in outcome.err
