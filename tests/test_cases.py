@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner
 
-from rolloutds.cli import app
+from rolloutds.cli.root import app
 from rolloutds.dataset import Dataset
 
 TESTS = Path(__file__).parent

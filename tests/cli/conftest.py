@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import pytest
 from typer.testing import CliRunner
 
-from rolloutds.cli import app
+from rolloutds.cli.root import app
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "cli"
 REPOSITORY = GOLDEN.parent.parent.parent

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rolloutds.cli import SUBCOMMANDS
+from rolloutds.cli.root import SUBCOMMANDS
 from rolloutds.config import SETTINGS
 
 
@@ -51,6 +51,12 @@ def test_plan_needs_the_batch_size(run):
 def test_plan_warns_of_a_batch_longer_than_an_epoch(run):
     assert "spans more than one epoch" in run("plan", "ten.jsonl", "--rollout-batch-size=24").err
     assert run("plan", "ten.jsonl", "--rollout-batch-size=5").err == ""
+
+
+def test_plan_warns_of_rows_that_come_twice_only_where_rows_are_shuffled(run):
+    args = ("plan", "ten.jsonl", "--rollout-batch-size=4")
+    assert run(*args).err == "warning: batches that span more than one epoch: 1 of 5\n"
+    assert "may come twice" in run(*args, "--rollout-shuffle").err
 
 
 def test_plan_shows_the_first_and_last_wraps_and_json_all(run):

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from rolloutds.cli.root import SUBCOMMANDS
+
 HEAVY = ("torch", "transformers", "pyarrow", "numpy", "pydantic", "rich", "orjson")
 COMMAND = [sys.executable, "-m", "rolloutds"]
 
@@ -103,6 +105,34 @@ def test_an_unwritable_output_is_an_error(n):
     assert remarks(done.stderr) == [said]
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
+@pytest.mark.parametrize("args", [["--version"], ["--help"], ["peek", "--help"]])
+def test_unwritable_help_is_no_bug(args):
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*COMMAND, *args], stdout=full, stderr=subprocess.PIPE, check=False, text=True
+        )
+    assert done.returncode == 3
+    assert [line[:6] for line in remarks(done.stderr)] == ["error:"]
+
+
+@pytest.mark.parametrize(("args", "code"), [(["peek", "--n=1"], 0), (["env"], 0), (["config"], 0)])
+def test_a_removed_folder_to_run_in(tmp_path, prompts, args, code):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    arguments = [str(prompts) if a == "peek" else "" for a in args[:1]]
+    command = [*COMMAND, *args, *filter(None, arguments)]
+    done = subprocess.run(
+        ["/bin/sh", "-c", 'rmdir "$PWD" && exec "$0" "$@"', *command],
+        cwd=gone,
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    assert (done.returncode, done.stdout != "") == (code, True), done.stderr
+    assert not [line for line in remarks(done.stderr) if line.startswith(("error", "bug"))]
+
+
 @pytest.mark.usefixtures("prompts")
 def test_an_interrupt_exits_130():
     process = subprocess.Popen(
@@ -135,7 +165,7 @@ def test_completion_knows_subcommands_and_options(run_process):
             COMP_CWORD=str(len(words.split(" ")) - 1),
         ).out.split()
 
-    assert complete("rolloutds ") == ["peek", "plan", "config", "env", "cache"]
+    assert complete("rolloutds ") == list(SUBCOMMANDS)
     assert complete("rolloutds p") == ["peek", "plan"]
     assert complete("rolloutds cache ") == ["show", "clear"]
     assert complete("rolloutds peek --input") == ["--input-key"]
@@ -175,3 +205,20 @@ def test_progress_is_not_shown_off_a_terminal(capsys):
     shown(100)
     shown.clear()
     assert capsys.readouterr().err == ""
+
+
+def test_an_interrupt_while_the_command_loads_ends_quietly():
+    code = (
+        "import sys\n"
+        "class Interrupts:\n"
+        "    def find_spec(self, name, *rest):\n"
+        "        if name == 'typer':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupts())\n"
+        "from rolloutds.cli import main\n"
+        "main()\n"
+    )
+    stopped = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, check=False, text=True
+    )
+    assert (stopped.returncode, stopped.stdout, stopped.stderr) == (130, "", "")
