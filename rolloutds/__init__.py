@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rolloutds.check_api import check_dataset, check_groups
     from rolloutds.config import DataSourceConfig
     from rolloutds.cursor import Cursor
     from rolloutds.dataset import Dataset
@@ -30,6 +31,8 @@ _HOMES = {
     "RolloutDataSourceWithBuffer": "source",
     "Sample": "sample",
     "SampleGroup": "sample",
+    "check_dataset": "check_api",
+    "check_groups": "check_api",
     "epoch_order": "shuffle",
     "load_function": "filters",
     "pop_first": "filters",
@@ -45,6 +48,8 @@ __all__ = [
     "RolloutDataSourceWithBuffer",
     "Sample",
     "SampleGroup",
+    "check_dataset",
+    "check_groups",
     "epoch_order",
     "load_function",
     "pop_first",

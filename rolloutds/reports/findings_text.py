@@ -1,0 +1,88 @@
+"""``text`` of findings: a line each, as compilers and linters write them, the worst first."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from rolloutds.checks.base import SEVERITIES
+from rolloutds.reports.findings_report import checked_text, place_of, skipped_texts, summary
+from rolloutds.reports.model import Report
+from rolloutds.reports.visible import shortened, visible
+
+SHOWN_OF_A_CODE = 5
+"""Warnings and notes of one code in one file that are shown; errors are all shown."""
+
+_LONGEST = 400
+_STYLES = {"error": "1;31", "warning": "1;33", "note": "1;36"}
+
+
+def render(report: Report) -> Iterator[str]:
+    """Errors, warnings, notes; a summary; what was checked and what was skipped."""
+    records = list(report.records)
+    is_styled = _is_styled()
+    for severity in SEVERITIES:
+        some = [record for record in records if record["severity"] == severity]
+        if some:
+            heading = f"{severity}s" if len(some) > 1 else severity
+            yield _styled(f"{heading}:", _STYLES[severity], is_styled=is_styled) + "\n"
+            yield from (line + "\n" for line in _lines(some, severity, is_styled=is_styled))
+            yield "\n"
+    yield from (visible(line) + "\n" for line in _closing(report.data))
+
+
+def _lines(
+    records: Sequence[Mapping[str, Any]], severity: str, *, is_styled: bool
+) -> Iterator[str]:
+    if severity == "error":
+        yield from (_line(record, is_styled=is_styled) for record in records)
+        return
+    # Together by code, so that what is one problem reads as one.
+    ordered = sorted(records, key=lambda record: (record["file"], record["code"]))
+    for (file, code), group in groupby(ordered, lambda r: (r["file"], r["code"])):
+        some = list(group)
+        shown = some if len(some) <= SHOWN_OF_A_CODE + 1 else some[:SHOWN_OF_A_CODE]
+        yield from (_line(record, is_styled=is_styled) for record in shown)
+        if len(shown) < len(some):
+            rest = f"{len(some) - len(shown):,} more {code} {some[0]['name']}"
+            yield f"{visible(file)}: {rest} (--format jsonl lists each)"
+
+
+def _line(record: Mapping[str, Any], *, is_styled: bool) -> str:
+    code = _styled(record["code"], _STYLES[record["severity"]], is_styled=is_styled)
+    return f"{visible(place_of(record))}: {code} {shortened(record['message'], _LONGEST)}"
+
+
+def _closing(data: Any) -> Iterator[str]:
+    yield f"{summary(data)}."
+    if data["num_known"]:
+        yield f"{data['num_known']:,} known findings (baseline) are not shown."
+    if data["num_not_listed"]:
+        yield f"{data['num_not_listed']:,} further findings are counted, not listed:"
+    if data["shows_statistics"] or data["num_not_listed"]:
+        yield from _statistics(data["statistics"])
+    yield f"Checked {checked_text(data)} with {len(data['codes_run'])} checks."
+    yield from (f"Skipped {text}" for text in skipped_texts(data))
+    if data["statistics"]:
+        code = min(data["statistics"], key=lambda s: SEVERITIES.index(s["severity"]))["code"]
+        yield f"`rolloutds explain {code}` says what a code means and how to fix it."
+
+
+def _statistics(statistics: Sequence[dict[str, Any]]) -> Iterator[str]:
+    width = max((len(f"{item['count']:,}") for item in statistics), default=0)
+    for item in sorted(statistics, key=lambda s: SEVERITIES.index(s["severity"])):
+        count = f"{item['count']:,}".rjust(width)
+        yield f"  {count}  {item['code']}  {item['severity']}  {item['name']}"
+
+
+def _is_styled() -> bool:
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or (sys.stdout is not None and sys.stdout.isatty())
+
+
+def _styled(text: str, style: str, *, is_styled: bool) -> str:
+    return f"\x1b[{style}m{text}\x1b[0m" if is_styled else text
