@@ -1,0 +1,111 @@
+"""Rewards and weight versions as numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rolloutds.errors import GroupError
+
+
+def reward_number(sample: Any, reward_key: str | None) -> float | None:
+    """A sample's reward as a number; None where it has none (or NaN).
+
+    Args:
+        sample: any object with a `reward`.
+        reward_key: picks from an object of rewards; None: the reward itself is the number.
+
+    Raises:
+        GroupError: the reward is an object and there is no key, or it is no number; the message
+            names group and sample.
+    """
+    value = getattr(sample, "reward", None)
+    if type(value) is float:
+        return None if value != value else value  # NaN is not itself
+    if isinstance(value, Mapping):
+        value = _picked(value, reward_key, sample)
+    number = as_number(value)
+    if number is None and value is not None:
+        raise GroupError(
+            f"the reward is {value!r:.60}", where=_where(sample), expected="a number or None"
+        )
+    return None if number is None or math.isnan(number) else number
+
+
+def _picked(value: Mapping[str, Any], reward_key: str | None, sample: Any) -> Any:
+    keys = ", ".join(f"{key!s:.40}" for key in list(value)[:12])
+    if not reward_key:
+        raise GroupError(
+            f"the reward is an object with the keys {keys}",
+            where=_where(sample),
+            expected="one number",
+            hint="set reward_key (--reward-key KEY) to the one that counts",
+        )
+    if reward_key not in value:
+        raise GroupError(
+            f"no reward under reward_key {reward_key!r}: there are {keys}",
+            where=_where(sample),
+            expected="an object with that key",
+        )
+    return value[reward_key]
+
+
+def as_number(value: Any) -> float | None:
+    """A number, NumPy scalar or tensor of one element as a float; None of anything else."""
+    if isinstance(value, bool | int | float):
+        return _as_float(value)
+    # Tensors and arrays, and what stands for them where torch is not loaded.
+    convert = getattr(value, "tolist", None)
+    if not callable(convert):
+        return None
+    try:
+        found = convert()
+    except (TypeError, ValueError, RuntimeError):
+        return None
+    while isinstance(found, list) and len(found) == 1:
+        found = found[0]
+    return _as_float(found) if isinstance(found, bool | int | float) else None
+
+
+def _as_float(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def _where(sample: Any) -> str:
+    group, index = getattr(sample, "group_index", None), getattr(sample, "index", None)
+    return f"group {group}, sample {index}"
+
+
+def weight_versions(sample: Any) -> list[int]:
+    """Versions of the weights that generated a sample; those that are no whole number left out."""
+    found = getattr(sample, "weight_versions", None) or ()
+    return [number for number in map(_as_whole, found) if number is not None]
+
+
+def _as_whole(value: Any) -> int | None:
+    try:
+        return int(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def mean(numbers: Iterable[float | None]) -> float | None:
+    """The mean of those that are numbers; None when none is."""
+    found = [number for number in numbers if number is not None]
+    return math.fsum(found) / len(found) if found else None
+
+
+def spread(numbers: Iterable[float | None]) -> float | None:
+    """The standard deviation (of the whole, not of a sample); None when none is a number."""
+    found = [number for number in numbers if number is not None]
+    if not found:
+        return None
+    if min(found) == max(found):
+        return 0.0  # exactly, whatever rounding would make of it
+    center = math.fsum(found) / len(found)
+    total = math.fsum((number - center) ** 2 for number in found)
+    return math.sqrt(total / len(found)) if math.isfinite(center) else math.inf
