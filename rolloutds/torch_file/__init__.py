@@ -6,7 +6,7 @@ from rolloutds.torch_file.arrays import ArrayType, ArrayValue
 from rolloutds.torch_file.budget import Budget
 from rolloutds.torch_file.foreign import ForeignClass, ForeignObject
 from rolloutds.torch_file.live import to_live
-from rolloutds.torch_file.reader import read, read_pickle
+from rolloutds.torch_file.reader import read, read_many, read_pickle
 from rolloutds.torch_file.tensors import Storage, TensorValue, require_torch
 from rolloutds.torch_file.writer import write
 
@@ -19,6 +19,7 @@ __all__ = [
     "Storage",
     "TensorValue",
     "read",
+    "read_many",
     "read_pickle",
     "require_torch",
     "to_live",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from math import prod
 from typing import Any, Literal
 
@@ -15,6 +16,9 @@ from rolloutds.torch_file.dtypes import (
     unpack,
 )
 
+_TIMES = {"M8": "datetime64", "m8": "timedelta64"}
+_UNIT = re.compile(r"(?:[1-9][0-9]{0,8})?(?:Y|M|W|D|h|m|s|ms|us|ns|ps|fs|as)")
+
 
 class ArrayType:
     """A NumPy dtype of the file.
@@ -22,22 +26,24 @@ class ArrayType:
     Attributes:
         code: kind and size, for example ``f8`` or ``U5``; ``V16`` for records.
         is_big_endian: byte order of its numbers.
+        unit: what times and durations count, for example ``ns`` or ``25us``; None for others.
         is_sealed: whether it is in use and can take no further state.
         num_bytes: size of one element.
         fields: names, types and byte offsets of a record's fields; None for anything else.
     """
 
-    __slots__ = ("code", "fields", "is_big_endian", "is_sealed", "num_bytes")
+    __slots__ = ("code", "fields", "is_big_endian", "is_sealed", "num_bytes", "unit")
 
     def __init__(self, code: str, num_bytes: int) -> None:
         self.code = code
         self.num_bytes = num_bytes
         self.is_big_endian = False
+        self.unit: str | None = None
         self.is_sealed = False
         self.fields: dict[str, tuple[ArrayType, int]] | None = None
 
     def __setstate__(self, state: Any) -> None:
-        """Takes what a pickled dtype says of itself: byte order, fields, size."""
+        """Takes what a pickled dtype says of itself: byte order, fields, size, unit."""
         if not isinstance(state, tuple) or len(state) < 7 or state[2] is not None:
             raise TypeError("not a NumPy dtype")
         if self.is_sealed:
@@ -50,6 +56,8 @@ class ArrayType:
             self.num_bytes = num_bytes
         if names is not None:
             self.fields = {name: _field(fields[name]) for name in names}
+        if self.code in _TIMES:
+            self.unit = _unit(state[8:])
         self.is_sealed = True
 
     def numpy_dtype(self) -> Any:
@@ -69,19 +77,49 @@ class ArrayType:
         letter = self.code[0]
         count = self.num_bytes // 4 if letter == "U" else self.num_bytes
         code = f"{letter}{count}" if letter in "USV" else self.code
+        code += f"[{self.unit}]" if self.unit else ""
         return np.dtype(code).newbyteorder(">" if self.is_big_endian else "<")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild_array_type, (self.code, self.num_bytes, self.is_big_endian, self.fields)
+        state = {name: getattr(self, name) for name in ("is_big_endian", "fields", "unit")}
+        return _rebuild_array_type, (self.code, self.num_bytes, state)
+
+    @property
+    def name(self) -> str:
+        """How it is shown: its code, and NumPy's name for times: ``datetime64[ns]``."""
+        if self.code not in _TIMES:
+            return self.code
+        return _TIMES[self.code] + (f"[{self.unit}]" if self.unit else "")
 
     def __repr__(self) -> str:
-        return f"<dtype {self.code}>"
+        return f"<dtype {self.name}>"
 
 
-def _rebuild_array_type(code: str, num_bytes: int, is_big_endian: bool, fields: Any) -> ArrayType:  # noqa: FBT001 - called by pickle
+def _rebuild_array_type(code: str, num_bytes: int, state: dict[str, Any]) -> ArrayType:
     value = ArrayType(code, num_bytes)
-    value.is_big_endian, value.fields, value.is_sealed = is_big_endian, fields, True
+    for name, part in state.items():
+        setattr(value, name, part)
+    value.is_sealed = True
     return value
+
+
+def is_time_unit(unit: str) -> bool:
+    """Whether it is one NumPy has, with a number before it that may be left out."""
+    return _UNIT.fullmatch(unit) is not None
+
+
+def _unit(rest: tuple[Any, ...]) -> str | None:
+    """The unit in the last part of a pickled dtype: ``(metadata, (name, count, parts, events))``."""
+    try:
+        ((_, (name, count, parts, _)),) = rest
+        unit = f"{'' if count == 1 else count}{name.decode('ascii')}"
+    except (TypeError, ValueError, AttributeError) as error:
+        raise TypeError("not a NumPy type of times") from error
+    if unit == "generic":
+        return None
+    if parts != 1 or not is_time_unit(unit):
+        raise TypeError("not a NumPy type of times")
+    return unit
 
 
 def _field(entry: Any) -> tuple[ArrayType, int]:
@@ -153,6 +191,12 @@ class ArrayValue:
             )
         return strided(flat, self.shape, contiguous_strides(self.shape, fortran=self.is_fortran))
 
+    def with_objects(self, data: list[Any]) -> ArrayValue:
+        """The same array with other objects, as many."""
+        value = ArrayValue()
+        value.fill(self.shape, self.dtype, data, is_fortran=self.is_fortran)
+        return value
+
     def to_numpy(self) -> Any:
         """The array itself, writable and apart from this object."""
         import numpy as np
@@ -170,7 +214,7 @@ class ArrayValue:
         return _rebuild_array, (self.shape, self.dtype, self.is_fortran, self.data)
 
     def __repr__(self) -> str:
-        return f"<array {self.dtype.code} {list(self.shape)}>"
+        return f"<array {self.dtype.name} {list(self.shape)}>"
 
 
 def _rebuild_array(shape: Any, dtype: Any, is_fortran: bool, data: Any) -> ArrayValue:  # noqa: FBT001 - called by pickle

@@ -18,6 +18,13 @@ class ForeignClass(type):
     """
 
     class_name: str
+    _members: dict[str, ForeignClass]
+
+    def member(cls, name: str) -> ForeignClass:
+        """The stand-in for what it has under `name`, such as a nested class; always the same."""
+        if name not in cls._members:
+            cls._members[name] = foreign_class(f"{cls.class_name}.{name}")
+        return cls._members[name]
 
     def __call__(cls, *args: Any, **kwargs: Any) -> ForeignObject:
         """A record of what the class or function was called with."""
@@ -40,8 +47,8 @@ def foreign_class(class_name: str) -> ForeignClass:
         return ForeignObject(class_name, args, kwargs)
 
     # Opcode NEWOBJ asks for a type and calls its __new__.
-    body = {"__slots__": (), "__new__": new, "class_name": class_name, "__module__": __name__}
-    return ForeignClass("Foreign", (), body)
+    body = {"__slots__": (), "__new__": new, "__module__": __name__}
+    return ForeignClass("Foreign", (), {**body, "class_name": class_name, "_members": {}})
 
 
 class ForeignObject:

@@ -13,11 +13,13 @@ import io
 import pickle
 import pickletools
 import re
+import sys
 from array import array
 from collections.abc import Iterator
-from typing import IO, Any, Final, NoReturn
+from typing import IO, Any, Final, NoReturn, cast
 
-from rolloutds.torch_file.unpickler import Rebuilder
+from rolloutds.torch_file.archive import Archive
+from rolloutds.torch_file.unpickler import Rebuilder, SafeUnpickler
 
 _MODULE: Final = "rolloutds packed"
 _MAKE_LIST: Final = f"c{_MODULE}\nlist\n)R".encode()
@@ -82,12 +84,19 @@ _BUILDERS: Final = {
 }
 
 
-def builder(module: str, name: str) -> Rebuilder | None:
-    """What the rewritten stream names; None for every other name.
+class PackingUnpickler(SafeUnpickler):
+    """Reads a pickle into inert values, its lists of numbers into `PackedList`.
 
-    A file may name them as well; all it gets is a list or an array.
+    A file may name what the rewritten stream names; all it gets is a list or an array.
     """
-    return _BUILDERS.get((module, name))
+
+    def __init__(self, stream: IO[bytes], archive: Archive | None) -> None:
+        packing = io.BufferedReader(PackingStream(stream), _CHUNK)
+        super().__init__(cast("IO[bytes]", packing), archive)
+
+    def find_class(self, module: str, name: str) -> Any:
+        """As without packing, and the two makers above."""
+        return _BUILDERS.get((module, name)) or super().find_class(module, name)
 
 
 class PackingStream(io.RawIOBase):
@@ -246,10 +255,11 @@ def _packed(run: bytes) -> bytes | None:
 
 def _packed_fractions(run: bytes) -> bytes:
     """Each is a code and eight bytes, the highest first."""
-    import numpy as np
-
-    numbers = np.frombuffer(run, dtype=[("code", "u1"), ("number", ">f8")])["number"]
-    return b"d" + numbers.astype("=f8").tobytes()
+    # Without NumPy, which the interpreter that is started for a trial has not.
+    data = bytearray(len(run) // 9 * 8)
+    for i in range(8):
+        data[i if sys.byteorder == "big" else 7 - i :: 8] = run[i + 1 :: 9]
+    return b"d" + data
 
 
 _SIZES: Final[dict[int, int]] = {

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import os
-from typing import IO, Any, cast
+from typing import Any
 
-from rolloutds.torch_file.archive import Archive, OpenFile
+from rolloutds.torch_file.arrays import ArrayValue
 from rolloutds.torch_file.budget import Budget
-from rolloutds.torch_file.packed_lists import PackedList, PackingStream, builder
-from rolloutds.torch_file.pickled import (
-    _CHUNK,
-    _DAMAGED,
-    _HELD_BYTES,
-    Pickle,
-    _Section,
-    collector_paused,
-    open_pickle,
-)
-from rolloutds.torch_file.trial import try_out
-from rolloutds.torch_file.unpickler import SafeUnpickler
+from rolloutds.torch_file.exchange import Exchange
+from rolloutds.torch_file.foreign import ForeignObject
+from rolloutds.torch_file.packed_lists import PackedList
+from rolloutds.torch_file.reader import read_one
 
 
 def read_packed(path: str | os.PathLike[str], *, budget: Budget = Budget()) -> Any:  # noqa: B008 - frozen
@@ -30,64 +21,27 @@ def read_packed(path: str | os.PathLike[str], *, budget: Budget = Budget()) -> A
     Raises:
         TorchFileError: as for `read`.
     """
-    found = open_pickle(OpenFile(path), budget)
-    packed = _PackedPickle(found.file, found.archive)
-    packed.check()
-    try_out(packed, budget)
-    with collector_paused():
-        return packed.load()
+    return read_one(path, budget, is_packed=True)
 
 
 def unpacked(value: Any) -> Any:
-    """The value with lists in place of packed ones; containers that hold any are copied."""
-    return _turn(value, {})
+    """The value with lists in place of packed ones.
+
+    Containers that hold any are copied; arrays of objects and stand-ins for foreign objects
+    are changed themselves.
+    """
+    return _Unpacking().turn(value)
 
 
-class _PackedPickle(Pickle):
-    def load(self) -> Any:
-        stream = io.BufferedReader(_Section(self.file, self.member), _CHUNK)
-        packing = io.BufferedReader(PackingStream(stream), _CHUNK)
-        unpickler = _PackingUnpickler(cast("io.BytesIO", packing), self.archive)
-        try:
-            value = unpickler.load()
-        except RecursionError as error:
-            raise self.file.refusal("is nested too deeply", hint=_DAMAGED) from error
-        except MemoryError:
-            raise
-        except Exception as error:
-            raise self._damaged(error) from error
-        if sum(storage.num_bytes for storage in unpickler.storages) <= _HELD_BYTES:
-            for storage in unpickler.storages:
-                storage.hold()
+class _Unpacking(Exchange):
+    kinds = (PackedList, ArrayValue, ForeignObject)
+
+    def made(self, value: Any) -> Any:
+        if isinstance(value, PackedList):
+            return value.tolist()
+        if isinstance(value, ForeignObject):
+            for name in ("args", "kwargs", "state", "items", "pairs"):
+                setattr(value, name, self.turn(getattr(value, name)))
+        elif isinstance(value.data, list):
+            value.data = self.turn(value.data)
         return value
-
-
-class _PackingUnpickler(SafeUnpickler):
-    def __init__(self, stream: IO[bytes], archive: Archive | None) -> None:
-        super().__init__(stream, archive)
-
-    def find_class(self, module: str, name: str) -> Any:
-        return builder(module, name) or super().find_class(module, name)
-
-
-def _turn(value: Any, made: dict[int, Any]) -> Any:
-    if isinstance(value, PackedList):
-        if id(value) not in made:
-            made[id(value)] = value.tolist()
-        return made[id(value)]
-    if type(value) not in (dict, list, tuple):
-        return value
-    if id(value) not in made:
-        made[id(value)] = value  # ends a circle
-        made[id(value)] = _turned_container(value, made)
-    return made[id(value)]
-
-
-def _turned_container(value: Any, made: dict[int, Any]) -> Any:
-    if isinstance(value, dict):
-        pairs = {key: _turn(item, made) for key, item in value.items()}
-        return value if all(pairs[key] is item for key, item in value.items()) else pairs
-    items = [_turn(item, made) for item in value]
-    if all(new is old for new, old in zip(items, value, strict=True)):
-        return value
-    return tuple(items) if isinstance(value, tuple) else items

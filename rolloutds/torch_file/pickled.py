@@ -8,7 +8,7 @@ import pickle
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import IO, Any, cast
 
 from rolloutds.errors import TorchFileError
 from rolloutds.torch_file.archive import Archive, Member, OpenFile
@@ -29,12 +29,14 @@ class Pickle:
         file: the file.
         archive: the archive around the pickle; None for a plain pickle file.
         member: where the pickle lies.
+        is_packed: whether lists of numbers are loaded as `PackedList`.
     """
 
-    def __init__(self, file: OpenFile, archive: Archive | None) -> None:
+    def __init__(self, file: OpenFile, archive: Archive | None, *, is_packed: bool = False) -> None:
         self.file = file
         self.archive = archive
         self.member = archive.pickle if archive else Member(0, file.num_bytes, 0)
+        self.is_packed = is_packed
 
     def load(self) -> Any:
         """The value. Unlimited in time and memory: see `rolloutds.torch_file.trial`.
@@ -42,13 +44,10 @@ class Pickle:
         Raises:
             TorchFileError: the pickle is damaged.
         """
-        stream = io.BufferedReader(_Section(self.file, self.member), _CHUNK)
-        unpickler = SafeUnpickler(cast("io.BytesIO", stream), self.archive)
+        unpickler = self._unpickler()
         try:
             value = unpickler.load()
-        except TorchFileError:
-            raise
-        except MemoryError:
+        except (TorchFileError, MemoryError):
             raise
         except RecursionError as error:
             raise self.file.refusal("is nested too deeply", hint=_DAMAGED) from error
@@ -58,6 +57,16 @@ class Pickle:
             for storage in unpickler.storages:
                 storage.hold()
         return value
+
+    def _unpickler(self) -> SafeUnpickler:
+        section = io.BufferedReader(_Section(self.file, self.member), _CHUNK)
+        stream = cast("IO[bytes]", section)
+        if not self.is_packed:
+            return SafeUnpickler(stream, self.archive)
+        # Imported when it is needed: it loads the table of all opcodes.
+        from rolloutds.torch_file.packed_lists import PackingUnpickler
+
+        return PackingUnpickler(stream, self.archive)
 
     def check(self) -> None:
         """Compares the checksum of the archive; writers may leave it out (0).
@@ -92,8 +101,16 @@ class _Section(io.RawIOBase):
         return len(data)
 
 
-def open_pickle(file: OpenFile, budget: Budget, *, plain: bool = False) -> Pickle:
+def open_pickle(
+    file: OpenFile, budget: Budget, *, may_be_plain: bool = False, is_packed: bool = False
+) -> Pickle:
     """Finds the pickle in a file; cheap, bounded, and without reading it.
+
+    Args:
+        file: the file.
+        budget: limits.
+        may_be_plain: whether a pickle without an archive around it is taken too.
+        is_packed: see `Pickle`.
 
     Raises:
         TorchFileError: it is another kind of file, damaged, or too large.
@@ -102,10 +119,10 @@ def open_pickle(file: OpenFile, budget: Budget, *, plain: bool = False) -> Pickl
         raise file.refusal("is too large", expected=f"at most {budget.max_bytes} bytes")
     start = file.pread(0, min(512, file.num_bytes))
     if is_archive(start):
-        return Pickle(file, Archive(file))
+        return Pickle(file, Archive(file), is_packed=is_packed)
     what, hint = other_form(file, start)
-    if plain and what == "is a plain pickle":
-        return Pickle(file, None)
+    if may_be_plain and what == "is a plain pickle":
+        return Pickle(file, None, is_packed=is_packed)
     raise file.refusal(what, expected="a file written by torch.save", hint=hint)
 
 

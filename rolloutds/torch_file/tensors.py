@@ -51,6 +51,17 @@ class Storage:
         self._crc = member.crc
         self._held: bytes | None = None
 
+    @classmethod
+    def of_bytes(
+        cls, dtype: str, data: bytes, *, device: str = "cpu", is_big_endian: bool = False
+    ) -> Storage:
+        """A storage of bytes at hand, of no file."""
+        storage = cls.__new__(cls)
+        storage.dtype, storage.device, storage.is_big_endian = dtype, device, is_big_endian
+        storage.num_bytes, storage._start, storage._crc = len(data), 0, 0
+        storage._file, storage._held = None, data
+        return storage
+
     def read(self, start: int = 0, num_bytes: int | None = None) -> bytes:
         """Bytes of the storage; all of it by default.
 
@@ -85,11 +96,7 @@ class Storage:
 
 
 def _rebuild_storage(dtype: str, device: str, data: bytes, is_big_endian: bool) -> Storage:  # noqa: FBT001 - called by pickle
-    storage = Storage.__new__(Storage)
-    storage.dtype, storage.device, storage.is_big_endian = dtype, device, is_big_endian
-    storage.num_bytes, storage._start, storage._crc = len(data), 0, 0
-    storage._file, storage._held = None, data
-    return storage
+    return Storage.of_bytes(dtype, data, device=device, is_big_endian=is_big_endian)
 
 
 class TensorValue:

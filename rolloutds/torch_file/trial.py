@@ -3,6 +3,7 @@
 A few bytes of a pickle can ask for gigabytes, hours or a crash of the interpreter, and no check
 of the bytes is as cheap as reading them. So the same code reads the same bytes in a child that
 may use only so much memory and time; only when that ends well are they read in this process.
+One child can read many files, each within limits of its own.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ import select
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rolloutds.errors import TorchFileError
 from rolloutds.torch_file.budget import Budget
@@ -36,67 +38,68 @@ _CHILD = (
     "from rolloutds.torch_file.trial import run_spawned; run_spawned(*sys.argv[2:])"
 )
 _PACKAGE_PARENT = str(Path(__file__).resolve().parents[2])
-_MAX_REPORT_BYTES = 1 << 16
+_MAX_TEXT = 1000
 # macOS takes a limit on the address space and does not keep it: there the child is watched.
 _MEMORY_LIMIT_HOLDS = sys.platform == "linux"
 _LOOK_SECONDS = 0.05
 
 
-def try_out(found: Pickle, budget: Budget) -> None:
-    """Reads the pickle in a child process under the budget.
+def try_out(pickles: Sequence[Pickle], budget: Budget) -> list[TorchFileError | None]:
+    """Reads pickles in a child process, one after the other, each under the budget.
 
-    Raises:
-        TorchFileError: it did not end well there.
+    Returns:
+        For each of them why it must not be read here; None when the reading ended well.
     """
-    num_bytes = found.member.num_bytes
+    outcomes: list[TorchFileError | None] = []
+    while len(outcomes) < len(pickles):
+        outcomes += _in_one_child(pickles[len(outcomes) :], budget)
+    return outcomes
+
+
+def _in_one_child(pickles: Sequence[Pickle], budget: Budget) -> list[TorchFileError | None]:
+    """The outcomes up to the first pickle that went over a limit, at least one.
+
+    What ends a child may be left from the pickles before, so only a pickle that is the first in
+    its child is refused for it; another one begins the next child.
+    """
+    outcomes: list[TorchFileError | None] = []
     reader, writer = os.pipe()
     try:
         try:
-            child = _start(found, budget, writer)
+            child = _start(pickles, budget, writer)
         finally:
             os.close(writer)
-        said: bytes | _Limit = _Limit.INTERRUPTED
+        end = _End.INTERRUPTED
         try:
-            said = _listen(reader, child.pid, budget, num_bytes)
+            end = _listen(reader, child.pid, pickles, budget, outcomes)
         finally:
-            if isinstance(said, _Limit):
+            if end in (_End.TIME, _End.MEMORY, _End.INTERRUPTED):
                 child.kill()
             code = child.wait()
     finally:
         os.close(reader)
-    if code == -signal.SIGXCPU:
-        said = _Limit.TIME
-    if said is _Limit.TIME:
-        raise _takes_too_long(found, budget)
-    if said is _Limit.MEMORY:
-        raise _takes_too_much(found, budget)
-    _judge(found, said, code)
+    return outcomes or [_refusal(pickles[0], budget, end, code)]
 
 
-class _Limit(enum.Enum):
-    """Why the child was stopped before it said how the reading went."""
+class _End(enum.Enum):
+    """How a child came to its end."""
 
+    DONE = enum.auto()
+    SILENT = enum.auto()  # without a word on what it was reading
     TIME = enum.auto()
     MEMORY = enum.auto()
     INTERRUPTED = enum.auto()
 
 
-def _judge(found: Pickle, said: bytes | _Limit, code: int) -> None:
-    try:
-        problem = json.loads(said) if isinstance(said, bytes) else None
-    except ValueError:
-        # It died without a word: killed by a limit, or it crashed the interpreter.
-        how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        raise found.file.refusal(
-            f"cannot be read within the limits ({how})", hint=_TOO_MUCH
-        ) from None
-    if problem:
-        raise TorchFileError(**problem)
-
-
-def _takes_too_long(found: Pickle, budget: Budget) -> TorchFileError:
-    seconds = budget.seconds(found.member.num_bytes)
-    return found.file.refusal(f"takes more than {seconds:.0f} s to read", hint=_TOO_MUCH)
+def _refusal(found: Pickle, budget: Budget, end: _End, code: int) -> TorchFileError:
+    if end is _End.TIME or code == -signal.SIGXCPU:
+        seconds = budget.seconds(found.member.num_bytes)
+        return found.file.refusal(f"takes more than {seconds:.0f} s to read", hint=_TOO_MUCH)
+    if end is _End.MEMORY:
+        return _takes_too_much(found, budget)
+    # Killed by a limit, or it crashed the interpreter.
+    how = f"signal {-code}" if code < 0 else f"exit code {code}"
+    return found.file.refusal(f"cannot be read within the limits ({how})", hint=_TOO_MUCH)
 
 
 def _takes_too_much(found: Pickle, budget: Budget) -> TorchFileError:
@@ -104,24 +107,35 @@ def _takes_too_much(found: Pickle, budget: Budget) -> TorchFileError:
     return found.file.refusal(f"takes more than {needs} MiB to read", hint=_TOO_MUCH)
 
 
-def _listen(reader: int, pid: int, budget: Budget, num_bytes: int) -> bytes | _Limit:
-    """All that the child says until it closes its end, or the limit it went over."""
-    deadline = time.monotonic() + budget.seconds(num_bytes)
+def _listen(
+    reader: int,
+    pid: int,
+    pickles: Sequence[Pickle],
+    budget: Budget,
+    outcomes: list[TorchFileError | None],
+) -> _End:
+    """Adds to `outcomes` what the child says of each pickle, until it ends or must be ended."""
     poll = select.poll()
     poll.register(reader, select.POLLIN | select.POLLHUP)
-    parts: list[bytes] = []
-    while True:
-        left = deadline - time.monotonic()
-        if left <= 0:
-            return _Limit.TIME
-        if not poll.poll(1000 * (left if _MEMORY_LIMIT_HOLDS else min(left, _LOOK_SECONDS))):
-            if not _MEMORY_LIMIT_HOLDS and _resident_bytes(pid) > budget.memory_bytes(num_bytes):
-                return _Limit.MEMORY
-            continue
-        part = os.read(reader, _MAX_REPORT_BYTES)
-        if not part:
-            return b"".join(parts)
-        parts.append(part)
+    heard = b""
+    for found in pickles:
+        num_bytes = found.member.num_bytes
+        deadline = time.monotonic() + budget.seconds(num_bytes)
+        while b"\n" not in heard:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return _End.TIME
+            if poll.poll(1000 * (left if _MEMORY_LIMIT_HOLDS else min(left, _LOOK_SECONDS))):
+                part = os.read(reader, 1 << 16)
+                if not part:
+                    return _End.SILENT
+                heard += part
+            elif not _MEMORY_LIMIT_HOLDS and _resident_bytes(pid) > budget.memory_bytes(num_bytes):
+                return _End.MEMORY
+        said, _, heard = heard.partition(b"\n")
+        problem = json.loads(said)
+        outcomes.append(found.file.refusal(**problem) if problem else None)
+    return _End.DONE
 
 
 def _resident_bytes(pid: int) -> int:
@@ -154,30 +168,34 @@ class _Forked:
             return 0  # the program around us ignores SIGCHLD; what the child said counts
 
 
-def _start(found: Pickle, budget: Budget, writer: int) -> _Forked | subprocess.Popen[bytes]:
-    if _has_one_thread():
+def _start(
+    pickles: Sequence[Pickle], budget: Budget, writer: int
+) -> _Forked | subprocess.Popen[bytes]:
+    if has_one_thread():
         pid = os.fork()
         if not pid:
-            _run_forked(found, budget, writer)
+            _run_forked(pickles, budget, writer)
         return _Forked(pid)
     import subprocess
 
-    descriptor = found.file.descriptor
     limits = [budget.max_bytes, budget.max_depth, budget.max_items, budget.max_seconds]
+    files = [
+        (found.file.descriptor, {"may_be_plain": not found.archive, "is_packed": found.is_packed})
+        for found in pickles
+    ]
     return subprocess.Popen(
         [
             *(sys.executable, "-I", "-S", "-c", _CHILD, _PACKAGE_PARENT),
-            *(found.file.path, str(descriptor), str(writer), json.dumps(limits)),
-            "" if found.archive else "plain",
+            *(json.dumps(files), json.dumps(limits), str(writer)),
         ],
-        pass_fds=(descriptor, writer),
+        pass_fds=(*(descriptor for descriptor, _ in files), writer),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
 
 
-def _has_one_thread() -> bool:
+def has_one_thread() -> bool:
     """Whether forking is safe; threads of libraries count, so the kernel is asked."""
     try:
         return len(os.listdir("/proc/self/task")) == 1  # noqa: PTH208 - Path is slower here
@@ -185,29 +203,31 @@ def _has_one_thread() -> bool:
         return False
 
 
-def _run_forked(found: Pickle, budget: Budget, writer: int) -> None:
+def _run_forked(pickles: Sequence[Pickle], budget: Budget, writer: int) -> None:
     try:
         faulthandler.disable()
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         sys.settrace(None)
         sys.setprofile(None)
-        _run(found, budget, writer)
+        _run(pickles, budget, writer)
     finally:
         # Nothing of the parent's (buffers, handlers, atexit) may run twice.
         os._exit(0)
 
 
-def run_spawned(path: str, descriptor: str, writer: str, limits: str, plain: str) -> None:
+def run_spawned(files: str, limits: str, writer: str) -> None:
     """What the started interpreter does; called by its command line only."""
     from rolloutds.torch_file.archive import OpenFile
     from rolloutds.torch_file.pickled import open_pickle
 
     budget = Budget(*json.loads(limits))
     try:
-        found = open_pickle(
-            OpenFile.of_descriptor(int(descriptor), path), budget, plain=bool(plain)
-        )
-        _run(found, budget, int(writer))
+        # The paths are the parent's business: it names them in what it says.
+        pickles = [
+            open_pickle(OpenFile.of_descriptor(descriptor, ""), budget, **options)
+            for descriptor, options in json.loads(files)
+        ]
+        _run(pickles, budget, int(writer))
     finally:
         os._exit(0)
 
@@ -215,19 +235,35 @@ def run_spawned(path: str, descriptor: str, writer: str, limits: str, plain: str
 # --- in the child --------------------------------------------------------------------------
 
 
-def _run(found: Pickle, budget: Budget, writer: int) -> None:
-    _limit(found.member.num_bytes, budget)
+def _run(pickles: Sequence[Pickle], budget: Budget, writer: int) -> None:
+    """Says a line for each pickle; without one it ends at a limit that the parent asks about."""
+    gc.freeze()
     gc.disable()
     _forget_extension_codes()
-    said: dict[str, Any] = {}
+    address_space = _address_space()
+    for number, found in enumerate(pickles):
+        gc.collect()  # circles in the value before
+        _limit(found.member.num_bytes, budget, address_space)
+        try:
+            said = _problem(found, budget)
+        except MemoryError:
+            if number:
+                return
+            said = _as_said(_takes_too_much(found, budget))
+        os.write(writer, json.dumps(said).encode() + b"\n")
+
+
+def _problem(found: Pickle, budget: Budget) -> dict[str, str | None]:
+    """What is wrong with a pickle; empty when nothing is."""
     try:
         check_extent(found.load(), found.file, budget)
     except TorchFileError as error:
-        said = {key: getattr(error, key) for key in ("what", "where", "expected", "hint")}
-    except MemoryError:
-        refusal = _takes_too_much(found, budget)
-        said = {"what": refusal.what, "where": refusal.where, "hint": refusal.hint}
-    os.write(writer, json.dumps(said).encode()[:_MAX_REPORT_BYTES])
+        return _as_said(error)
+    return {}
+
+
+def _as_said(error: TorchFileError) -> dict[str, str | None]:
+    return {"what": error.what[:_MAX_TEXT], "expected": error.expected, "hint": error.hint}
 
 
 def _forget_extension_codes() -> None:
@@ -236,11 +272,11 @@ def _forget_extension_codes() -> None:
     copyreg._inverted_registry.clear()  # type: ignore[attr-defined]
 
 
-def _limit(num_bytes: int, budget: Budget) -> None:
-    seconds = int(budget.seconds(num_bytes)) + 1
+def _limit(num_bytes: int, budget: Budget, address_space: int) -> None:
+    seconds = int(time.process_time() + budget.seconds(num_bytes)) + 1
     _lower(resource.RLIMIT_CORE, 0)
     _lower(resource.RLIMIT_CPU, seconds)
-    _lower(resource.RLIMIT_AS, _address_space() + budget.memory_bytes(num_bytes))
+    _lower(resource.RLIMIT_AS, address_space + budget.memory_bytes(num_bytes))
 
 
 def _lower(kind: int, value: int) -> None:

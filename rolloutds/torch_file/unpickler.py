@@ -1,4 +1,4 @@
-"""The unpickler: it imports nothing, and calls nothing but what stands in this file."""
+"""The unpickler: it imports nothing, and calls nothing but functions and stand-ins of ours."""
 
 from __future__ import annotations
 
@@ -207,6 +207,12 @@ def _encode(*args: Any) -> Any:
     return args[0].encode("latin-1")
 
 
+def _getattr(*args: Any) -> Any:
+    """How protocols below 4 name a nested class or a member of an enum."""
+    is_member = len(args) == 2 and isinstance(args[0], ForeignClass) and isinstance(args[1], str)
+    return args[0].member(args[1]) if is_member else NotImplemented
+
+
 def _bytes(*args: Any) -> Any:
     return b"" if not args else NotImplemented
 
@@ -333,6 +339,7 @@ _BUILDERS: dict[tuple[str, str], Callable[..., Any]] = {
 }
 for _module in ("builtins", "__builtin__"):
     _BUILDERS |= {
+        (_module, "getattr"): _getattr,
         (_module, "bytes"): _bytes,
         (_module, "bytearray"): _bytearray,
         (_module, "set"): _set,

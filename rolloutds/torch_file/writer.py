@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import enum
 import fcntl
 import io
 import os
 import re
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from rolloutds.errors import CheckpointError, UnsavableValueError
-from rolloutds.torch_file.foreign import PlainDict
-from rolloutds.torch_file.tensors import TensorMaker, TensorValue, load_torch
+from rolloutds.errors import CheckpointError
+from rolloutds.torch_file.plain_form import PlainForm
+from rolloutds.torch_file.tensors import load_torch
 
-_MAX_DEPTH = 150
-# torch's careful loader knows integers of up to 255 bytes only.
-_MAX_INT_BITS = 255 * 8 - 1
-_PLAIN_TYPES = frozenset({str, float, bool, type(None)})
 _LEFTOVER = re.compile(r"\..+\.rolloutds-[0-9a-f]{16}\.tmp")
 _LEFTOVER_SECONDS = 60.0
 _FOREIGN_LEFTOVER_SECONDS = 86_400.0
@@ -40,11 +34,21 @@ def write(path: str | os.PathLike[str], value: Any) -> None:
         CheckpointError: the file cannot be written; the old one is untouched.
         MissingExtraError: torch is not installed.
     """
+    save_as(PlainForm, path, value)
+
+
+def save_as(form: type[PlainForm], path: str | os.PathLike[str], value: Any) -> None:
+    """Writes what a form of plain values makes of a value, whole or not at all.
+
+    Raises:
+        UnsavableValueError: it makes nothing of it.
+        CheckpointError: the file cannot be written; the old one is untouched.
+        MissingExtraError: torch is not installed.
+    """
     target = Path(os.path.realpath(path))
     torch = load_torch(needed_for=f"writing {path}")
-    plain = _Plainer(torch, str(path)).turn(value, ())
     packed = io.BytesIO()
-    torch.save(plain, packed)
+    torch.save(form(torch, str(path)).turn(value), packed)
     try:
         _replace(target, packed.getbuffer())
     except OSError as error:
@@ -118,151 +122,3 @@ def _is_abandoned(path: Path) -> bool:
         return _lock(descriptor) or age > _FOREIGN_LEFTOVER_SECONDS
     finally:
         os.close(descriptor)
-
-
-# --- plain values -------------------------------------------------------------------------
-
-_Way = tuple[Any, ...]
-
-
-class _Plainer:
-    """Turns a value into one of plain types, or names the key that is not."""
-
-    def __init__(self, torch: Any, where: str) -> None:
-        self._torch = torch
-        self._where = where
-        self._made: dict[int, tuple[Any, Any]] = {}
-        self._open: set[int] = set()
-        self._tensors: TensorMaker | None = None
-
-    def turn(self, value: Any, way: _Way) -> Any:
-        kind = type(value)
-        if kind in _PLAIN_TYPES:
-            return value
-        if kind is int:
-            return self._int(value, way)
-        if kind in (list, tuple, dict, PlainDict) or _is_ordered_dict(value):
-            return self._container(value, way)
-        if kind is bytes and value:
-            return value
-        return self._other(value, way)
-
-    def _int(self, value: int, way: _Way) -> int:
-        if value.bit_length() > _MAX_INT_BITS:
-            raise self._unsavable(
-                way, f"an integer of {value.bit_length()} bits", "torch.load cannot read it back"
-            )
-        return value
-
-    def _container(self, value: Any, way: _Way) -> Any:
-        made = self._made.get(id(value))
-        if made is not None:
-            return made[1]
-        if id(value) in self._open:
-            raise self._unsavable(way, "a container inside itself", "plain data has an end")
-        if len(way) >= _MAX_DEPTH:
-            raise self._unsavable(way, f"nested more than {_MAX_DEPTH} levels deep", None)
-        self._open.add(id(value))
-        turned = self._dict(value, way) if isinstance(value, dict) else self._sequence(value, way)
-        self._open.discard(id(value))
-        # The original is kept as well: its id must not pass to another object.
-        self._made[id(value)] = (value, turned)
-        return turned
-
-    def _dict(self, value: dict[Any, Any], way: _Way) -> dict[Any, Any]:
-        turned = {}
-        for key, item in value.items():
-            if type(key) is not str and type(key) is not int:
-                raise self._unsavable(way, f"the key {_shown_key(key)}", "keys are text or int")
-            if type(key) is int:
-                self._int(key, way)
-            turned[key] = self.turn(item, (*way, key))
-        return turned
-
-    def _sequence(self, value: list[Any] | tuple[Any, ...], way: _Way) -> Any:
-        if _is_plain(value):
-            return value
-        turned = [self.turn(item, (*way, i)) for i, item in enumerate(value)]
-        return tuple(turned) if isinstance(value, tuple) else turned
-
-    def _other(self, value: Any, way: _Way) -> Any:
-        if isinstance(value, TensorValue):
-            self._tensors = self._tensors or TensorMaker()
-            return self._shared(value, lambda: self._tensors.tensor(value))
-        if type(value) in (self._torch.Tensor, self._torch.nn.Parameter):
-            return self._shared(value, value.cpu) if value.device.type != "cpu" else value
-        if type(value).__module__ == "numpy":
-            number = _numpy_plain(value)
-            if number is not None:
-                return number
-        raise self._unsavable(way, _type_name(value), _advice(value))
-
-    def _shared(self, value: Any, make: Any) -> Any:
-        made = self._made.get(id(value))
-        if made is None:
-            made = self._made[id(value)] = (value, make())
-        return made[1]
-
-    def _unsavable(self, way: _Way, what: str, hint: str | None) -> UnsavableValueError:
-        return UnsavableValueError(
-            f"{spell(way)} is {what}",
-            where=self._where,
-            expected="plain values and tensors only",
-            hint=hint,
-        )
-
-
-def spell(way: _Way) -> str:
-    """A place inside a value, as one would write it: ``metadata["score"][3]``."""
-    if not way:
-        return "the value itself"
-    head, *rest = way
-    name = head if isinstance(head, str) else f"[{head}]"
-    return name + "".join(f'["{key}"]' if isinstance(key, str) else f"[{key}]" for key in rest)
-
-
-def _is_plain(items: list[Any] | tuple[Any, ...]) -> bool:
-    """Whether nothing in it needs a look: token ids and masks are long."""
-    kinds = set(map(type, items))
-    if kinds == {int}:
-        return bool(min(items) >= -(1 << 63) and max(items) < 1 << 63)
-    return kinds <= _PLAIN_TYPES
-
-
-def _is_ordered_dict(value: Any) -> bool:
-    return type(value).__module__ == "collections" and type(value).__name__ == "OrderedDict"
-
-
-def _numpy_plain(value: Any) -> Any:
-    """The Python value a NumPy number or text equals; None for other kinds."""
-    numpy = sys.modules["numpy"]
-    if isinstance(value, numpy.bool_ | numpy.integer | numpy.floating | numpy.str_):
-        plain = value.item()
-        return plain if type(plain) in (bool, int, float, str) else None
-    return None
-
-
-def _type_name(value: Any) -> str:
-    kind = type(value)
-    module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
-    return f"{'empty ' if kind is bytes else ''}{module}{kind.__qualname__}"
-
-
-def _advice(value: Any) -> str:
-    if isinstance(value, enum.Enum):
-        return "store its .value or its .name"
-    if isinstance(value, set | frozenset):
-        return "store a sorted list of it"
-    if isinstance(value, tuple):
-        return "store tuple(…) or a dict of its fields"
-    if hasattr(value, "tolist"):
-        return "store its .tolist(), or a torch tensor"
-    return "store plain values that it can be made from"
-
-
-def _shown_key(key: Any) -> str:
-    return (
-        f"{key!r:.40}"
-        if isinstance(key, float | bool | type(None))
-        else f"of type {_type_name(key)}"
-    )

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 import shutil
 
 from rolloutds import checkpoints
@@ -20,25 +21,23 @@ def test_good_and_damaged_files_come_in_order(files, tmp_path):
     assert all("_num_yielded" in done.value for done in read if not done.error)
 
 
-def test_a_file_that_fails_its_trial_fails_alone(files, tmp_path, monkeypatch):
-    from rolloutds.errors import TorchFileError
-
-    paths = [shutil.copy(files / "verl/global_step_2/data.pt", tmp_path / f"{n}.pt") for n in "abc"]
-    tried = []
-
-    def refuse_batches(found, budget):
-        tried.append(type(found).__name__)
-        raise TorchFileError("too much", where=found.file.path)
-
-    monkeypatch.setattr(many, "_can_fork", lambda: True)
-    monkeypatch.setattr(many, "try_out", refuse_batches)
+def test_pickles_among_archives_are_read_too(files, tmp_path):
+    paths = [tmp_path / name for name in ("a.pkl", "b.pt", "c.pkl", "d.pkl")]
+    for path in paths:
+        path.write_bytes(pickle.dumps(path.name))
+    shutil.copy(files / "verl/global_step_2/data.pt", paths[1])
     read = list(many.read_many(paths))
-    assert tried == ["_Batch"]
-    assert [done.error for done in read] == [None, None, None]  # read one by one
+    assert [done.path for done in read] == paths
+    assert [done.error for done in read] == [None] * 4
+    assert [done.value for done in read if done.path.suffix == ".pkl"] == [
+        "a.pkl",
+        "c.pkl",
+        "d.pkl",
+    ]
 
 
 def test_more_than_a_batch(files, tmp_path, monkeypatch):
-    monkeypatch.setattr(many, "_BATCH_FILES", 3)
+    monkeypatch.setattr("rolloutds.torch_file.reader._BATCH_FILES", 3)
     paths = []
     for number in range(8):
         path = tmp_path / "rollout" / f"global_dataset_state_dict_{number}.pt"

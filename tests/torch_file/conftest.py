@@ -40,7 +40,7 @@ def make_archive(tmp_path: Path):
 @pytest.fixture
 def small_budget() -> Budget:
     """Refuses what an attack needs much sooner than a test's patience ends."""
-    return Budget(max_seconds=2.0, max_items=1_000_000)
+    return Budget(max_seconds=1.0, max_items=1_000_000)
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def text():
 def each_child(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Runs a test with both ways of starting the trial."""
     monkeypatch.setattr(
-        "rolloutds.torch_file.trial._has_one_thread", lambda: request.param == "fork"
+        "rolloutds.torch_file.trial.has_one_thread", lambda: request.param == "fork"
     )
     return str(request.param)
 
@@ -66,4 +66,6 @@ def each_child(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 @pytest.fixture
 def without_trial(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaves the child process out, for tests of hundreds of honest files."""
-    monkeypatch.setattr("rolloutds.torch_file.reader.try_out", lambda found, budget: None)
+    monkeypatch.setattr(
+        "rolloutds.torch_file.reader.try_out", lambda pickles, budget: [None] * len(pickles)
+    )

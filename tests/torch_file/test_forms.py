@@ -123,7 +123,7 @@ def test_other_archives_are_refused(tmp_path: Path):
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 def test_compressed_members_are_refused(make_archive, method: int):
-    path = make_archive(b"\x80\x02" + b"N0" * 3_000_000 + b"N.", compression=method)
+    path = make_archive(b"\x80\x02" + b"N0" * 500_000 + b"N.", compression=method)
 
     _refused(path, "compressed member")
 

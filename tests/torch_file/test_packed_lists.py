@@ -2,15 +2,16 @@ from __future__ import annotations
 
 import io
 import pickle
+import struct
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rolloutds.errors import TorchFileError
-from rolloutds.torch_file import ForeignObject, read
-from rolloutds.torch_file.packed_lists import PackedList, PackingStream, builder
+from rolloutds.torch_file import ArrayValue, ForeignObject, read
+from rolloutds.torch_file.packed_lists import PackedList, PackingStream, PackingUnpickler
 from rolloutds.torch_file.packed_reader import read_packed, unpacked
 
 torch = pytest.importorskip("torch")
@@ -41,14 +42,8 @@ values = st.recursive(
 )
 
 
-class Unpickler(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        return builder(module, name) or super().find_class(module, name)
-
-
 def packed_loads(data: bytes) -> Any:
-    stream = PackingStream(io.BufferedReader(io.BytesIO(data)))
-    return Unpickler(io.BufferedReader(stream)).load()
+    return PackingUnpickler(io.BufferedReader(io.BytesIO(data)), None).load()
 
 
 @given(values, st.integers(0, 5))
@@ -57,9 +52,9 @@ def test_what_comes_out_is_what_went_in(value, protocol):
     assert repr(found) == repr(value)
 
 
-@settings(max_examples=20)
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(values)
-def test_a_file_reads_as_without_packing(tmp_path_factory, value):
+def test_a_file_reads_as_without_packing(tmp_path_factory, without_trial, value):
     path = tmp_path_factory.mktemp("packed") / "a.pt"
     torch.save({"value": value, "tensor": torch.arange(3)}, path)
     found, expected = unpacked(read_packed(path)), read(path)
@@ -108,8 +103,8 @@ def test_a_file_that_names_our_own_builders_runs_nothing(tmp_path):
     for call in (b"(dR.", b")\x81."):
         with pytest.raises((TypeError, pickle.UnpicklingError)):
             packed_loads(b"\x80\x02crolloutds packed\nlist\n" + call)
-    assert builder("rolloutds packed", "anything") is None
-    assert builder("builtins", "list") is None
+    other = packed_loads(b"\x80\x02crolloutds packed\nanything\n)R.")
+    assert isinstance(other, ForeignObject)
     with pytest.raises(TypeError):
         PackedList().__setstate__({"_parts": 1})
 
@@ -135,3 +130,49 @@ def test_objects_of_other_classes_are_stand_ins(tmp_path):
     (found,) = read_packed(tmp_path / "a.pt")
     assert isinstance(found, ForeignObject)
     assert unpacked(found.fields["numbers"]) == [1] * 40
+
+
+def test_lists_in_other_holders_are_packed_and_unpacked(tmp_path):
+    import collections
+
+    np = pytest.importorskip("numpy")
+    holders = [collections.OrderedDict(a=[1] * 40), np.array([[2] * 40, None], dtype=object)]
+    torch.save([*holders, Mine()], tmp_path / "a.pt")
+    found = read_packed(tmp_path / "a.pt")
+    assert type(found[0]["a"]) is type(found[1].data[0]) is PackedList
+    ordered, array, mine = unpacked(found)
+    assert ordered == {"a": [1] * 40}
+    assert isinstance(array, ArrayValue)
+    assert array.data == [[2] * 40, None]
+    assert mine.fields == {"numbers": [1] * 40}
+
+
+def test_fractions_are_the_same_bits(each_child, tmp_path):
+    value = [0.1, -0.0, 5e-324, 1.7976931348623157e308, float("inf"), float("nan")] * 10
+    torch.save(value, tmp_path / "a.pt")
+    packed = read_packed(tmp_path / "a.pt")
+    assert isinstance(packed, PackedList)
+    pattern = f"{len(value)}d"
+    assert struct.pack(pattern, *packed.tolist()) == struct.pack(pattern, *value)
+
+
+PICKY_CHILD = """
+import sys; sys.path.insert(0, sys.argv[1])
+from rolloutds.torch_file import trial
+def refuse(value, file, budget): raise file.refusal(f"was a {type(value).__name__}")
+trial.check_extent = refuse
+trial.run_spawned(*sys.argv[2:])
+"""
+
+
+def test_both_kinds_of_trial_pack(each_child, tmp_path, monkeypatch):
+    def refuse(value, file, budget):
+        raise file.refusal(f"was a {type(value).__name__}")
+
+    torch.save([3] * 1000, tmp_path / "a.pt")
+    monkeypatch.setattr("rolloutds.torch_file.trial.check_extent", refuse)
+    monkeypatch.setattr("rolloutds.torch_file.trial._CHILD", PICKY_CHILD)
+    with pytest.raises(TorchFileError, match="was a PackedList"):
+        read_packed(tmp_path / "a.pt")
+    with pytest.raises(TorchFileError, match="was a list"):
+        read(tmp_path / "a.pt")

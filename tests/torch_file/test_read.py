@@ -7,6 +7,7 @@ import copy
 import datetime
 import decimal
 import enum
+import json
 import math
 import pickle
 import subprocess
@@ -19,6 +20,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rolloutds.errors import TorchFileError
 from rolloutds.torch_file import (
     ArrayValue,
     ForeignObject,
@@ -44,7 +46,7 @@ _VALUES = st.recursive(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=80)
 @given(value=_VALUES, protocol=st.integers(0, 5))
 def test_plain_pickles_come_back(make_archive, without_trial, value, protocol: int):
     pickled = pickle.dumps(value, protocol)
@@ -264,6 +266,65 @@ def test_arrays_come_back(make_archive, protocol: int):
         assert new.dtype == old.dtype
         assert new.shape == old.shape
         assert new.tolist() == old.tolist()
+
+
+TIMES = ["M8[ns]", "M8[D]", "m8[25us]", ">M8[s]", "m8", [("at", "M8[ms]"), ("n", "i4")]]
+
+
+@pytest.mark.parametrize("protocol", [2, 5])
+@pytest.mark.parametrize("code", TIMES, ids=str)
+def test_times_keep_their_unit(make_archive, code, protocol: int):
+    np = pytest.importorskip("numpy")
+    array = np.arange(24, dtype="i8").view("i4" if isinstance(code, list) else "i8")
+    array = array[:48].view("V12").view(code) if isinstance(code, list) else array.view(code)
+
+    found = read(make_archive(pickle.dumps(array, protocol)))
+
+    for again in (found, copy.deepcopy(found), pickle.loads(pickle.dumps(found))):
+        live = again.to_numpy()
+        assert live.dtype == array.dtype
+        assert live.tobytes() == array.tobytes()
+
+
+def test_times_are_shown_with_their_unit(make_archive):
+    np = pytest.importorskip("numpy")
+    value = [np.zeros(2, "M8[ns]"), np.zeros(3, "m8[25us]"), np.zeros(1, "m8"), np.zeros(1)]
+
+    found = read(make_archive(pickle.dumps(value, 2)))
+
+    assert [repr(array) for array in found] == [
+        "<array datetime64[ns] [2]>", "<array timedelta64[25us] [3]>",
+        "<array timedelta64 [1]>", "<array f8 [1]>",
+    ]  # fmt: skip
+    assert [array.dtype.unit for array in found] == ["ns", "25us", None, None]
+
+
+@pytest.mark.parametrize("unit", [b"ns]", b"XX", b"", b"\xff\xff"])
+def test_units_that_are_none_are_refused(make_archive, unit: bytes):
+    np = pytest.importorskip("numpy")
+    pickled = pickle.dumps(np.zeros(2, "M8[ns]"), 3)
+    assert pickled.count(b"C\x02ns") == 1
+    changed = pickled.replace(b"C\x02ns", b"C" + bytes([len(unit)]) + unit)
+
+    with pytest.raises(TorchFileError, match="not a NumPy type of times"):
+        read(make_archive(changed))
+
+
+def test_times_in_a_dump_go_through_a_buffer_file(tmp_path: Path):
+    np = pytest.importorskip("numpy")
+    pytest.importorskip("torch")
+    from rolloutds.rollouts.tagged_values import Tagger, json_line, untagged
+    from rolloutds.torch_file.dump_writer import write_dump
+
+    value = {"at": np.array(["2026-01-01", "NaT"], "M8[ns]"), "took": np.array([5], ">m8[25us]")}
+    write_dump(tmp_path / "a.pt", value)
+    line = json_line(Tagger().turn_fields(read(tmp_path / "a.pt"), "here"))
+    write_dump(tmp_path / "b.pt", untagged(json.loads(line), "here"))
+
+    again = to_live(read(tmp_path / "b.pt"))
+    for name, array in value.items():
+        assert again[name].dtype == array.dtype
+        assert again[name].tobytes() == array.tobytes()
 
 
 def test_scalars_come_back_as_the_numbers_they_equal(make_archive):

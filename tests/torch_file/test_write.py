@@ -20,7 +20,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rolloutds.errors import CheckpointError, MissingExtraError, UnsavableValueError
-from rolloutds.torch_file import read, require_torch, write
+from rolloutds.torch_file import read, require_torch, to_live, write
+from rolloutds.torch_file.dump_writer import write_dump
+from rolloutds.torch_file.plain_form import PlainForm
 
 torch = pytest.importorskip("torch")
 
@@ -53,6 +55,23 @@ def test_plain_values_come_back_from_both_readers(tmp_path: Path, without_trial,
     assert read(path) == value
     assert repr(read(path)) == repr(value)
     assert _load(path) == value
+
+
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: torch.eye(2).to_sparse(), "a tensor of the layout sparse_coo"),
+        (lambda: torch.empty(2, device="meta"), "a tensor on the meta device"),
+        (
+            lambda: torch.quantize_per_tensor(torch.ones(2), 1.0, 0, torch.qint8),
+            "a tensor of the type qint8",
+        ),
+    ],
+)
+def test_a_tensor_that_the_reader_would_refuse_is_refused_by_its_key(tmp_path: Path, make, says):
+    with pytest.raises(UnsavableValueError, match=rf'metadata\["t"\] is {says}'):
+        write(tmp_path / "a.pt", {"metadata": {"t": make()}})
 
 
 def test_what_is_shared_stays_shared(tmp_path: Path):
@@ -300,3 +319,67 @@ def test_a_killed_save_leaves_a_good_file(tmp_path: Path):
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_two_hundred_killed_saves_leave_a_good_file(tmp_path: Path):
     _killed_saves(tmp_path, 200)
+
+
+# --- dumps -----------------------------------------------------------------------------------
+
+
+def test_a_dump_keeps_arrays_dates_and_times(tmp_path: Path):
+    import datetime
+
+    np = pytest.importorskip("numpy")
+    at = datetime.datetime(2026, 1, 2, 3, tzinfo=datetime.UTC)
+    objects = np.array([[1, "x"], None, at], dtype=object)
+    value = {"a": np.arange(3), "o": objects, "at": at, "none": b"", "large": 10**700}
+    torch.save(value, tmp_path / "a.pt")
+    write_dump(tmp_path / "b.pt", read(tmp_path / "a.pt"))
+
+    found = to_live(read(tmp_path / "b.pt"))
+
+    assert found["a"].tolist() == [0, 1, 2]
+    assert found["o"].tolist() == [[1, "x"], None, at]
+    assert {name: found[name] for name in ("at", "none", "large")} == {
+        name: value[name] for name in ("at", "none", "large")
+    }
+    with pytest.raises(UnsavableValueError):
+        write(tmp_path / "c.pt", value)
+
+
+class Odd:
+    """A class that a dump may not hold."""
+
+
+def test_what_a_dump_cannot_hold_is_named(tmp_path: Path):
+    import datetime
+    import zoneinfo
+
+    np = pytest.importorskip("numpy")
+    torch.save({"a": [0, np.array([None, Odd()], dtype=object)]}, tmp_path / "a.pt")
+    zone = zoneinfo.ZoneInfo("UTC")
+    for value in (
+        read(tmp_path / "a.pt"),
+        {"a": [0, Odd()]},
+        {"a": [0, {1}]},
+        {"a": [0, datetime.datetime(2026, 1, 1, tzinfo=zone)]},
+        {"a": [0, np.array([Odd()], dtype=object)]},
+    ):
+        with pytest.raises(UnsavableValueError, match=r"a\[1\](\[1\])? is "):
+            write_dump(tmp_path / "b.pt", value)
+
+
+def test_what_is_plain_is_handed_on_as_it_is():
+    value = {"tokens": [1] * 9000, "nested": [{"a": (1.5, None)}, [True, 2**62, 2**100]]}
+    assert PlainForm(torch, "here").turn(value) is value
+    changed = {**value, "more": collections.OrderedDict(b=1)}
+    turned = PlainForm(torch, "here").turn(changed)
+    assert turned == changed
+    assert type(turned["more"]) is dict
+    assert turned["nested"] is value["nested"]
+    assert type(changed["more"]) is collections.OrderedDict
+
+
+@pytest.mark.parametrize("length", [1, 5000])
+def test_a_large_integer_in_a_long_list_is_found(length: int):
+    for items in ([0] * length + [10**700], [None] * length + [-(10**700)], [True, 10**700]):
+        with pytest.raises(UnsavableValueError, match=rf"a\[{len(items) - 1}\] is an integer of"):
+            PlainForm(torch, "here").turn({"a": items})
