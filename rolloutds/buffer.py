@@ -125,8 +125,10 @@ def num_removed(
 
 
 def _check_picked(picked: Any, num_groups: int, *, where: str) -> None:
-    if not isinstance(picked, list) or not all(isinstance(g, list) and g for g in picked):
-        raise FilterError(f"returned {describe_value(picked)}", where=where, expected="groups")
+    if not isinstance(picked, list) or not all(map(is_group, picked)):
+        raise FilterError(
+            f"returned {describe_value(picked)}", where=where, expected="groups of samples"
+        )
     if len(picked) > num_groups:
         raise FilterError(
             f"returned {len(picked)} groups", where=where, expected=f"at most {num_groups}"

@@ -7,6 +7,7 @@ of the time.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from enum import Enum
 from typing import Any
@@ -21,6 +22,7 @@ _BLANK: dict[str, Any] = dict(Sample().__dict__)
 _EMPTY = {name: type(value) for name, value in _BLANK.items() if type(value) in (list, dict)}
 _blank = _BLANK.get
 _COUNTERS = ("spec_info", "prefix_cache_info")
+_NUMBERS = ("group_index", "index", "row_id")
 
 
 def leaves(group: Any) -> Iterator[Any]:
@@ -74,6 +76,8 @@ def _sample_form(sample: Any, copier: StateCopier) -> dict[str, Any]:
             continue
         if type(value) in ATOMS:
             form[name] = value
+        elif name in _NUMBERS:
+            form[name] = _plain_number(value, copier)
         elif name == "status" and isinstance(value, Enum):
             form[name] = value.value
         elif name in _COUNTERS and isinstance(value, Sample.SpecInfo | Sample.PrefixCacheInfo):
@@ -82,6 +86,13 @@ def _sample_form(sample: Any, copier: StateCopier) -> dict[str, Any]:
         elif type(value) is not _EMPTY.get(name) or value:
             form[name] = copier.copy(value)
     return form
+
+
+def _plain_number(value: Any, copier: StateCopier) -> Any:
+    try:
+        return operator.index(value)  # a NumPy integer, or a tensor of one
+    except TypeError:
+        return copier.copy(value)
 
 
 def group_of(form: GroupForm) -> SampleGroup:

@@ -88,6 +88,7 @@ class InFlightLedger:
     def __init__(self) -> None:
         self._entries: dict[int, _Entry] = {}
         self._by_index: dict[Any, list[int]] = {}
+        self._by_sample: dict[int, list[int]] = {}  # an entry keeps its sample, and so the id
         self._num_recorded = 0
         self.waiting: list[DrawnGroup] = []
         self.num_completed = 0
@@ -98,10 +99,14 @@ class InFlightLedger:
 
     def record(self, drawn: Iterable[DrawnGroup], groups: Iterable[SampleGroup]) -> None:
         """Takes groups in as they are handed out."""
-        for described, group in zip(drawn, groups, strict=True):
-            identity = identity_of(group)
-            self._entries[self._num_recorded] = _Entry(described, first_sample(group), identity)
-            self._by_index.setdefault(identity.group_index, []).append(self._num_recorded)
+        entries = [
+            _Entry(described, first_sample(group), identity_of(group))
+            for described, group in zip(drawn, groups, strict=True)
+        ]
+        for entry in entries:
+            self._entries[self._num_recorded] = entry
+            self._by_sample.setdefault(id(entry.sample), []).append(self._num_recorded)
+            self._by_index.setdefault(entry.identity.group_index, []).append(self._num_recorded)
             self._num_recorded += 1
 
     def complete(self, groups: Sequence[SampleGroup]) -> None:
@@ -161,11 +166,11 @@ class InFlightLedger:
         return list(found)
 
     def _find(self, group: SampleGroup, taken: Collection[int]) -> int | None:
-        identity, sample = identity_of(group), first_sample(group)
+        identity = identity_of(group)
+        for serial in self._by_sample.get(id(first_sample(group)), ()):
+            if serial not in taken:
+                return serial  # whatever became of its numbers
         serials = [s for s in self._by_index.get(identity.group_index, ()) if s not in taken]
-        for serial in serials:
-            if self._entries[serial].sample is sample:
-                return serial
         alike = [s for s in serials if self._entries[s].identity.is_alike(identity)]
         if len(alike) > 1:
             raise GroupError(
@@ -200,10 +205,9 @@ class InFlightLedger:
 
     def _remove(self, serials: Iterable[int]) -> None:
         for serial in serials:
-            index = self._entries.pop(serial).identity.group_index
-            self._by_index[index].remove(serial)
-            if not self._by_index[index]:
-                del self._by_index[index]
+            entry = self._entries.pop(serial)
+            _drop(self._by_sample, id(entry.sample), serial)
+            _drop(self._by_index, entry.identity.group_index, serial)
 
     # --- state ----------------------------------------------------------------------------
 
@@ -220,6 +224,12 @@ class InFlightLedger:
             "num_completed": self.num_completed,
             "num_discarded": dict(self.num_discarded),
         }
+
+
+def _drop(serials: dict[Any, list[int]], key: Any, serial: int) -> None:
+    serials[key].remove(serial)
+    if not serials[key]:
+        del serials[key]
 
 
 class Returning(NamedTuple):
@@ -263,8 +273,8 @@ def identity_of(group: Any) -> Identity:
     sample = first_sample(group) if isinstance(group, list) else None
     if sample is None:
         raise GroupError(f"{group!r:.60} is given", expected="a non-empty list of samples")
-    return Identity(
-        getattr(sample, "group_index", None),
-        getattr(sample, "index", None),
-        getattr(sample, "row_id", None),
-    )
+    numbers = [getattr(sample, name, None) for name in Identity._fields]
+    for name, number in zip(Identity._fields, numbers, strict=True):
+        if type(number).__hash__ is None:
+            raise GroupError(f"{name} is {number!r:.60}", expected="a whole number, or None")
+    return Identity(*numbers)

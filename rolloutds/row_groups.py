@@ -12,8 +12,8 @@ from typing import Any
 
 from rolloutds.cursor import Cursor
 from rolloutds.dataset import Dataset
-from rolloutds.errors import DataError, TokenizerError
-from rolloutds.group_forms import form_of, group_of, is_numbered_copy
+from rolloutds.errors import DataError, TokenizerError, UnsavableValueError
+from rolloutds.group_forms import form_of, group_of, is_group, is_numbered_copy
 from rolloutds.in_flight import DrawnGroup
 from rolloutds.sample import SampleGroup
 from rolloutds.state_copy import StateCopier
@@ -23,7 +23,13 @@ _GENERATED = frozenset({"status", "response", "tokens", "reward"})
 
 
 def describe(group: SampleGroup, copier: StateCopier) -> DrawnGroup:
-    """The group as it stands, whole."""
+    """The group as it stands, whole.
+
+    Raises:
+        UnsavableValueError: it is no group; the buffer is a plain list that anyone can add to.
+    """
+    if not is_group(group):
+        raise UnsavableValueError(f"{group!r:.60} is in the buffer", expected="a group of samples")
     form = form_of(group, copier)
     first = form[0][0] if isinstance(form[0], list) else form[0]
     return DrawnGroup(

@@ -198,16 +198,15 @@ class RolloutDataSource(DataSource):
         fresh = self._make(positions)
         described: list[DrawnGroup] = []
         if self.config.track_in_flight:
-            drawn = [*zip(picked, [None] * len(picked), strict=True)]
-            drawn += zip(fresh, positions, strict=True)
-            described = [*waiting, *self._describe_all(drawn)]
+            rows = [*[None] * len(picked), *positions]
+            described = [*waiting, *self._describe_all([*picked, *fresh], rows)]
         return _Draw(len(again), picked, [*again, *picked, *fresh], described, cursor)
 
     def _describe_all(
-        self, drawn: Sequence[tuple[SampleGroup, int | None]]
+        self, groups: Sequence[SampleGroup], positions: Sequence[int | None]
     ) -> Iterator[DrawnGroup]:
         copier = StateCopier()
-        for group, position in drawn:
+        for group, position in zip(groups, positions, strict=True):
             if position is None:
                 yield self._describe(group, copier)
             else:

@@ -227,6 +227,8 @@ FILTERS_REFUSED: dict[str, Any] = {
     "none": (lambda a, r, b, n: None, "returned NoneType"),
     "samples": (lambda a, r, b, n: list(b[0]), "a list of Sample"),
     "tuple": (lambda a, r, b, n: (b[0],), "returned tuple"),
+    "no samples": (lambda a, r, b, n: [["text", 2]], "a list of list, expected groups of samples"),
+    "empty rollouts": (lambda a, r, b, n: [[[]]], "expected groups of samples"),
 }
 
 
@@ -1279,3 +1281,121 @@ def test_a_class_in_the_metadata_of_another_system_is_named(tmp_path: Path) -> N
     write_foreign(tmp_path, 0, FOREIGN | {"metadata": {"a": {"b": [fractions.Fraction(1, 3)]}}})
     with pytest.raises(CheckpointError, match=r'metadata\["a"\]\["b"\]\[0\] is .*Fraction'):
         saving(tmp_path).load(0)
+
+
+# --- what is saved can be loaded ----------------------------------------------------------------
+
+
+UNLOADABLE = {
+    "group_index": ("batch 7", r'\["buffer"\]\[0\]\[0\]\["group_index"\] is \'batch 7\''),
+    "index": (1.5, r'\["index"\] is 1\.5'),
+    "row_id": (2**64, r'\["row_id"\] is 18446744073709551616'),
+    "spec_info": ("fast", r'\["spec_info"\] is \'fast\''),
+    "to_dict": (3, r'\["to_dict"\] is 3'),
+}
+
+
+@needs_torch
+@pytest.mark.parametrize("name", UNLOADABLE)
+def test_c5_what_a_load_would_refuse_is_refused_at_the_save(tmp_path: Path, name: str) -> None:
+    value, says = UNLOADABLE[name]
+    source = saving(tmp_path)
+    groups = source.get_samples(1)
+    setattr(groups[0][0], name, value)
+    source.buffer += groups
+    with pytest.raises(UnsavableValueError, match=says):
+        source.save(0)
+    assert native.saved_ids(tmp_path / "run") == []
+
+
+@needs_torch
+def test_c5_metadata_that_is_no_object_is_refused_at_the_save(tmp_path: Path) -> None:
+    source = saving(tmp_path)
+    source.metadata = None  # type: ignore[assignment]
+    with pytest.raises(UnsavableValueError, match="metadata is None, expected an object"):
+        source.save(0)
+
+
+@pytest.mark.parametrize("stranger", [3, [], ["text"], [[]]])
+def test_a_stranger_in_the_buffer_is_named(tmp_path: Path, stranger: Any) -> None:
+    source = with_buffer(tmp_path)
+    source.buffer.append(stranger)
+    with pytest.raises(UnsavableValueError, match=r"is in the buffer, expected a group"):
+        source.state_dict()
+
+
+@needs_torch
+def test_numpy_numbers_are_as_good_as_plain_ones(tmp_path: Path) -> None:
+    numpy = pytest.importorskip("numpy")
+    source = saving(tmp_path, track_in_flight=True)
+    groups = source.get_samples(numpy.int64(2))
+    for name in ("group_index", "index", "row_id"):
+        setattr(groups[0][0], name, numpy.int64(getattr(groups[0][0], name)))
+    source.add_samples(groups)
+    state = source.state_dict()
+    assert all(type(state[key]) is int for key in source.cursor.state_dict())
+    source.load_state_dict(state)
+    source.save(numpy.int64(0))
+    resumed = saving(tmp_path, track_in_flight=True)
+    resumed.load(0)
+    assert resumed.state_dict() == state
+
+
+@pytest.mark.parametrize("number", ["3", 3.0, None])
+def test_a_number_of_groups_is_whole(tmp_path: Path, number: Any) -> None:
+    source = with_buffer(tmp_path)
+    with pytest.raises(ConfigError, match="expected a whole number"):
+        source.get_samples(number)
+
+
+def test_a_draw_that_the_ledger_cannot_take_changes_nothing(tmp_path: Path) -> None:
+    source = with_buffer(tmp_path, track_in_flight=True)
+    groups = source.get_samples(1)
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    groups[0][0].metadata["deep"] = deep
+    source.add_samples(groups)
+    cursor = source.cursor
+    with pytest.raises(UnsavableValueError, match="nested too deeply"):
+        source.get_samples(2)
+    assert (source.cursor, source.buffer, len(source.in_flight)) == (cursor, groups, 0)
+
+
+def test_a_renumbered_group_is_still_the_same_object(tmp_path: Path) -> None:
+    source = with_buffer(tmp_path, track_in_flight=True)
+    first, second = source.get_samples(2)
+    for sample in first:
+        sample.group_index = 40
+    source.complete([first])
+    source.add_samples([second])
+    assert len(source.in_flight) == 0
+
+
+def test_an_index_that_cannot_be_looked_up_is_refused(tmp_path: Path) -> None:
+    source = with_buffer(tmp_path)
+    groups = source.get_samples(1)
+    groups[0][0].group_index = [1]  # type: ignore[assignment]
+    with pytest.raises(GroupError, match=r"group_index is \[1\]"):
+        source.add_samples(groups)
+    assert source.buffer == []
+
+
+def test_a_group_of_a_loaded_buffer_given_back_again_is_refused(tmp_path: Path) -> None:
+    source = with_buffer(tmp_path)
+    source.add_samples(source.get_samples(2))
+    source.load_state_dict(source.state_dict())
+    with pytest.raises(GroupError, match="in the buffer already"):
+        source.add_samples([source.buffer[0]])
+    assert len(source.buffer) == 2
+
+
+@needs_torch
+def test_an_id_before_the_first_is_no_fresh_start(tmp_path: Path) -> None:
+    source = saving(tmp_path)
+    source.get_samples(2)
+    with pytest.raises(ConfigError, match="rollout id -2, expected -1 or more"):
+        source.load(-2)
+    with pytest.raises(ConfigError, match="rollout id -1, expected 0 or more"):
+        source.snapshot(-1)
+    assert source.sample_group_index == 2

@@ -5,6 +5,7 @@ A dialect is one class with its file, and one line in `DIALECTS`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -231,9 +232,28 @@ def _size_and_time(path: Path) -> tuple[int | None, float | None]:
     return status.st_size, status.st_mtime
 
 
+def _closed_folder(folder: Path) -> Path | None:
+    """The folder, or one in it, whose files may not be listed; None without one."""
+    try:
+        folders = [folder, *(path for path in folder.iterdir() if path.is_dir())]
+    except PermissionError:
+        return folder
+    return next((path for path in folders if not os.access(path, os.R_OK | os.X_OK)), None)
+
+
 def _nothing_found(folder: Path) -> MissingStateError:
+    if folder.exists() and not folder.is_dir():
+        return MissingStateError(
+            "is a file",
+            where=str(folder),
+            expected="a folder of cursor files",
+            hint="`rolloutds ckpt show` shows one file",
+        )
     if not folder.is_dir():
         return MissingStateError("no such file or folder", where=str(folder))
+    closed = _closed_folder(folder)
+    if closed is not None:
+        return MissingStateError("cannot be looked into (Permission denied)", where=str(closed))
     return MissingStateError(
         "no cursor file in this folder",
         where=str(folder),

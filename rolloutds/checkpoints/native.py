@@ -30,6 +30,7 @@ from rolloutds.errors import (
     MissingStateError,
     StateMismatchError,
     TorchFileError,
+    UnsavableValueError,
 )
 from rolloutds.fingerprint import Fingerprint, compare
 from rolloutds.in_flight import DrawnGroup
@@ -117,25 +118,32 @@ def state_path(folder: str | Path, rollout_id: int) -> Path:
     return state_folder(folder) / f"global_dataset_state_dict_{rollout_id}.pt"
 
 
-def checked_id(rollout_id: Any) -> int:
+def checked_id(rollout_id: Any, *, least: int = 0) -> int:
     """A rollout id as a plain number.
 
     Raises:
-        ConfigError: it is no whole number.
+        ConfigError: it is no whole number, or below `least`.
     """
     try:
-        return operator.index(rollout_id)
+        number = operator.index(rollout_id)
     except TypeError as error:
         raise ConfigError(f"rollout id {rollout_id!r}", expected="a whole number") from error
+    if number < least:
+        raise ConfigError(f"rollout id {number}", expected=f"{least} or more")
+    return number
 
 
 def saved_ids(folder: str | Path) -> list[int]:
     """Rollout ids with a state file, ascending."""
     try:
-        names = [path.name for path in state_folder(folder).iterdir()]
+        paths = list(state_folder(folder).iterdir())
     except OSError:
         return []
-    return sorted(int(match[1]) for name in names if (match := _FILE_NAME.fullmatch(name)))
+    return sorted(
+        int(match[1])
+        for path in paths
+        if (match := _FILE_NAME.fullmatch(path.name)) and path.is_file()
+    )
 
 
 def write_state(folder: str | None, rollout_id: int, state: dict[str, Any]) -> Path:
@@ -147,9 +155,8 @@ def write_state(folder: str | None, rollout_id: int, state: dict[str, Any]) -> P
     """
     if folder is None:
         raise ConfigError("`save` is not set", hint="name the checkpoint folder with `save`")
-    if rollout_id < 0:
-        raise ConfigError(f"rollout id {rollout_id}", expected="0 or more")
     path = state_path(folder, rollout_id)
+    _check_loadable(state, str(path))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -158,6 +165,19 @@ def write_state(folder: str | None, rollout_id: int, state: dict[str, Any]) -> P
         ) from error
     torch_file.write(path, state)
     return path
+
+
+def _check_loadable(state: Mapping[str, Any], where: str) -> None:
+    """What `load` would refuse is refused now: the run that could still mend it is at hand."""
+    ours, reader = Part(state[OUR_KEY], where, OUR_KEY), GroupReader()
+    try:
+        Part(state["metadata"], where, "metadata").mapping(any_key=True)
+        for group in ours["buffer"].items():
+            reader.buffered(group)
+        for group in ours["in_flight"]["groups"].items():
+            reader.drawn(group)
+    except CheckpointError as error:
+        raise UnsavableValueError(error.what, where=where, expected=error.expected) from error
 
 
 def prune(folder: str | Path, rollout_id: int, *, keep_last: int) -> list[Path]:
@@ -314,11 +334,9 @@ def _derived_group_index(sample_index: int, where: str, run: Run, warnings: list
 
 
 def _read_metadata(state: Mapping[str, Any], where: str) -> dict[str, Any]:
-    metadata = Part(state["metadata"], where, "metadata")
-    if not isinstance(metadata.value, dict):
-        raise metadata.refusal("an object")
-    _refuse_foreign(metadata.value, "metadata", where)
-    return dict(torch_file.to_live(metadata.value))
+    metadata = Part(state["metadata"], where, "metadata").mapping(any_key=True)
+    _refuse_foreign(metadata, "metadata", where)
+    return dict(torch_file.to_live(metadata))
 
 
 def _refuse_foreign(value: Any, way: str, where: str) -> None:

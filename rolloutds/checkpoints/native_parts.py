@@ -72,13 +72,15 @@ class Part:
         """The same with tensors in place of their stand-ins."""
         return Part(torch_file.to_live(self.value), self.file, self._way)
 
-    def mapping(self) -> dict[str, Any]:
-        """The value, an object whose keys are text.
+    def mapping(self, *, any_key: bool = False) -> dict[Any, Any]:
+        """The value, an object whose keys are text (or anything).
 
         Raises:
             CheckpointError: it is none.
         """
-        if not isinstance(self.value, dict) or not all(isinstance(k, str) for k in self.value):
+        if not isinstance(self.value, dict):
+            raise self.refusal("an object" if any_key else "an object whose keys are text")
+        if not any_key and not all(isinstance(key, str) for key in self.value):
             raise self.refusal("an object whose keys are text")
         return self.value
 

@@ -93,6 +93,8 @@ def read_loader_state(value: Mapping[str, Any]) -> LoaderState:
     batch_sampler = _dict_in(main, "_sampler_iter_state") or _dict_in(main, "_index_sampler_state")
     sampler = _dict_in(batch_sampler, "sampler_iter_state")
     samples = count_in(batch_sampler, "samples_yielded")
+    if "generator" in batch_sampler:  # a loader that makes no batches: the sampler's own state
+        sampler, samples = batch_sampler, count_in(batch_sampler, "yielded")
     drawn = count_in(main, "_sampler_iter_yielded")
     size = samples // drawn if samples and drawn and samples % drawn == 0 else None
     is_finished = value.get("_iterator_finished") is True

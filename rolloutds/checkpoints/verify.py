@@ -222,7 +222,7 @@ def _waiting_sizes(
             first = wrong[0]
             found = f"{len(first)} samples" if isinstance(first, list) else "no list of samples"
             what = (
-                f"{len(wrong):,} groups of another size; the first, group "
+                f"{len(wrong):,} of {len(waiting):,} groups have another size; the first, group "
                 f"{group_index_in(first)}, has {found}, expected {size}"
             )
             yield Finding("CKPT023", f"rolloutds.{name}", what)

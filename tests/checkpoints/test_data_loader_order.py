@@ -98,3 +98,28 @@ def test_batches_of_unknown_size_are_said(maker, tmp_path):
     assert (read.num_samples, read.num_batches) == (None, 2)
     with pytest.raises(CheckpointError, match="their size is not in the file"):
         upcoming_rows(read, maker.NUM_ROWS, 4)
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_loader_that_makes_no_batches(tmp_path, num_workers):
+    pytest.importorskip("torchdata")
+    import torch
+    from torchdata.stateful_dataloader import StatefulDataLoader
+    from torchdata.stateful_dataloader.sampler import RandomSampler
+
+    def make_loader():
+        generator = torch.Generator().manual_seed(5)
+        sampler = RandomSampler(range(11), generator=generator)
+        return StatefulDataLoader(
+            range(11), batch_size=None, sampler=sampler, num_workers=num_workers
+        )
+
+    loader = make_loader()
+    rows = iter(loader)
+    served = [next(rows) for _ in range(3)]
+    torch.save(loader.state_dict(), tmp_path / "data.pt")
+    read = read_loader_state(read_value(tmp_path / "data.pt"))
+    assert (read.num_samples, read.num_batches, read.has_order) == (len(served), 3, True)
+    resumed = make_loader()
+    resumed.load_state_dict(loader.state_dict())
+    assert upcoming_rows(read, 11, 8) == [int(row) for row in resumed]

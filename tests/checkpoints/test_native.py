@@ -293,6 +293,8 @@ def test_only_state_files_are_listed(tmp_path: Path) -> None:
         "notes.txt",
     ):
         (rollout / name).touch()
+    (rollout / "global_dataset_state_dict_9.pt").mkdir()
+    (rollout / "global_dataset_state_dict_8.pt").symlink_to("nowhere")
     assert native.saved_ids(tmp_path) == [3, 12]
     assert native.saved_ids(tmp_path / "nowhere") == []
 
