@@ -193,9 +193,9 @@ def _newest_good(found: Sequence[FoundFile], dialect: str | None) -> Chosen:
             bad.append(Bad(file, error))
         else:
             return Chosen(file.path, opened, newer_bad=bad)
-    error = bad[0].error
-    error.hint = f"none of the {len(bad)} files in the folder can be used"
-    raise error
+    newest = bad[0].error
+    newest.hint = f"none of the {len(bad)} files in the folder can be used"
+    raise newest
 
 
 def _hint_last_good(path: Path, dialect: str | None) -> str | None:

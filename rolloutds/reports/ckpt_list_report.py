@@ -82,10 +82,12 @@ def _list_sections(listing: Listing) -> Iterator[Section]:
             Column("size", justify="right"),
             Column("saved (UTC)"),
             Column("state"),
-            Column("remarks", is_flexible=True, is_optional=True),
         ],
         (Cells(_entry_cells(entry, names_file=has_several)) for entry in listing.entries),
     )
+    if any(map(_remarks, listing.entries)):
+        yield Heading("* remarks")
+        yield _remarks_table(listing)
     yield Heading(_resume_text(listing))
 
 
@@ -106,16 +108,39 @@ def _entry_cells(entry: Entry, *, names_file: bool) -> list[str]:
         position.num_buffered if position else None,
         position.num_in_flight if position else None,
     ]
-    remarks = [*entry.marks, *([entry.error.what] if entry.error else [])]
     return [
-        "-" if entry.found.rollout_id is None else str(entry.found.rollout_id),
+        _id_text(entry),
         entry.found.path.name if names_file else "",
         *("" if number is None else f"{number:,}" for number in numbers),
         "-" if entry.num_bytes is None else size_text(entry.num_bytes),
         "-" if entry.modified is None else time_of(entry.modified).strftime("%Y-%m-%d %H:%M"),
-        entry.state,
-        "; ".join(remarks),
+        f"{entry.state} *" if _remarks(entry) else entry.state,
     ]
+
+
+def _id_text(entry: Entry) -> str:
+    return "-" if entry.found.rollout_id is None else str(entry.found.rollout_id)
+
+
+def _remarks(entry: Entry) -> list[str]:
+    return [*entry.marks, *([entry.error.what] if entry.error else [])]
+
+
+def _remarks_table(listing: Listing) -> Table:
+    """Remarks below the rows: beside nine columns of numbers there is no room for a sentence."""
+    has_several = len({entry.found.layout for entry in listing.entries}) > 1
+    return Table(
+        [
+            Column("id", justify="right"),
+            Column("file", is_optional=True, is_flexible=True, keeps_end=True),
+            Column("remark", is_flexible=True),
+        ],
+        (
+            Cells([_id_text(entry), entry.found.path.name if has_several else "", remark])
+            for entry in listing.entries
+            for remark in _remarks(entry)
+        ),
+    )
 
 
 def _resume_text(listing: Listing) -> str:

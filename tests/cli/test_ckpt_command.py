@@ -648,3 +648,18 @@ def test_the_page_shows_what_is_printed(run, repository):
     shown = {time.sub("T", line) for line in page.splitlines()}
     out = run("ckpt", "list").out.splitlines()
     assert {time.sub("T", line) for line in out[out.index("") :]} <= shown
+
+
+def test_list_of_a_file_says_that_it_is_one(run, sample_run):
+    outcome = run("ckpt", "list", str(sample_run / STATE.format(3)))
+    assert (outcome.code, outcome.out) == (3, "")
+    assert "is a file, expected a folder of cursor files" in outcome.err
+
+
+@pytest.mark.parametrize("name", ["list", "show"])
+def test_a_folder_that_may_not_be_listed_is_named(run, sample_run, monkeypatch, name):
+    monkeypatch.setattr("rolloutds.checkpoints.base._names", lambda folder: [])
+    monkeypatch.setattr("os.access", lambda path, mode: path.name != "rollout")
+    outcome = run("ckpt", name, str(sample_run))
+    assert (outcome.code, outcome.out) == (3, "")
+    assert "rollout: cannot be looked into (Permission denied)" in outcome.err
