@@ -7,7 +7,7 @@ import json
 import os
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rolloutds.errors import DataError
@@ -158,7 +158,6 @@ keys_of = st.sampled_from([KEYS, LABELLESS, DOTTED])
 @given(
     contents(), keys_of, st.booleans(), st.lists(st.integers(0, 200), max_size=3), st.integers(1, 9)
 )
-@settings(max_examples=400, deadline=None)
 def test_any_split_and_piece_is_the_plain_loop(
     tmp_path_factory, content, keys, inspected, cuts, piece
 ):
@@ -171,7 +170,6 @@ def test_any_split_and_piece_is_the_plain_loop(
 
 
 @given(contents(), keys_of, st.booleans(), st.integers(0, 3))
-@settings(max_examples=400, deadline=None)
 def test_many_lines_at_once_is_the_plain_loop(tmp_path_factory, content, keys, inspected, copies):
     """Mutated rows among good ones, through the parser that takes many lines at once."""
     import rolloutds.readers.line_scan as line_scan
@@ -188,7 +186,6 @@ def test_many_lines_at_once_is_the_plain_loop(tmp_path_factory, content, keys, i
 
 
 @given(contents())
-@settings(max_examples=200, deadline=None)
 def test_the_digest_is_of_the_blocks_alone(tmp_path_factory, content):
     path = tmp_path_factory.mktemp("scan") / "rows.jsonl"
     path.write_bytes(content)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rolloutds.readers.lines import (
@@ -51,7 +51,6 @@ def as_python(line: bytes):
 
 
 @given(json_values, st.booleans(), st.integers(0, 10**6), st.binary(max_size=3))
-@settings(max_examples=1500, deadline=None)
 def test_mutated_values(value, ascii_only, at, mutation):
     line = json.dumps(value, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
     at %= len(line) + 1
@@ -64,7 +63,6 @@ def test_mutated_values(value, ascii_only, at, mutation):
 
 
 @given(number_texts)
-@settings(max_examples=1500, deadline=None)
 def test_numbers(text):
     line = b"[%s]" % text.encode()
     assert outcome(parse_line, line) == outcome(as_python, line)

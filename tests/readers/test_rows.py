@@ -11,7 +11,7 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rolloutds.cache import Cache
@@ -371,7 +371,6 @@ bounds = st.none() | st.integers(-9, 9)
     bounds,
     st.booleans(),
 )
-@settings(max_examples=200, deadline=None)
 def test_slices_over_files_by_definition(tmp_path_factory, kinds_of_files, start, end, skip):
     folder = tmp_path_factory.mktemp("slices")
     lines = []
