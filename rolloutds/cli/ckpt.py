@@ -70,7 +70,7 @@ _NumRows = Annotated[
 
 
 @app.command(cls=PlainCommand)
-@takes_settings(*_SETTINGS, has_data=False)
+@takes_settings(*_SETTINGS, has_data=False, dispensable=("load", "save"))
 def show(
     context: typer.Context,
     *,
@@ -135,7 +135,7 @@ def _end(chosen: Chosen, refused: CheckpointError | None) -> None:
 
 
 @app.command("list", cls=PlainCommand)
-@takes_settings("load", "save", has_data=False, has_cache=False)
+@takes_settings("load", "save", has_data=False, has_cache=False, dispensable=("load", "save"))
 def list_files(*, path: _Path = None, dialect: _Dialect = None, invocation: Invocation) -> None:
     """List the cursor files of a folder, one a row, with gaps and jumps marked."""
     from rolloutds.reports.ckpt_list_report import list_report
@@ -148,7 +148,7 @@ def list_files(*, path: _Path = None, dialect: _Dialect = None, invocation: Invo
 
 
 @app.command(cls=PlainCommand)
-@takes_settings(*_SETTINGS, has_data=False)
+@takes_settings(*_SETTINGS, has_data=False, dispensable=("load", "save"))
 def diff(
     context: typer.Context,
     *,
@@ -188,7 +188,7 @@ def _consumed(
 
 
 @app.command(cls=PlainCommand)
-@takes_settings(*_SETTINGS, has_data=False)
+@takes_settings(*_SETTINGS, has_data=False, dispensable=("load", "save"))
 def verify(
     context: typer.Context,
     *,
@@ -214,7 +214,7 @@ def verify(
 
 
 @app.command(cls=PlainCommand)
-@takes_settings(*_SETTINGS, has_data=False)
+@takes_settings(*_SETTINGS, has_data=False, dispensable=("load", "save"))
 def audit(
     context: typer.Context,
     *,
@@ -275,7 +275,7 @@ def _say_shifted(cursor: Cursor, num_rows: int) -> None:
 
 
 @app.command(cls=PlainCommand)
-@takes_settings(*_SETTINGS, has_data=False)
+@takes_settings(*_SETTINGS, has_data=False, dispensable=("load", "save"))
 def move(
     context: typer.Context,
     *,

@@ -110,12 +110,17 @@ _NO_CACHE = Annotated[
 
 @dataclass(frozen=True)
 class LaunchOptions:
-    """Where a run's settings are read from: the values of the options of these names."""
+    """Where a run's settings are read from: the values of the options of these names.
+
+    `dispensable` names settings that the command can do without, where a script's value is one
+    that only a run can know.
+    """
 
     from_script: str | None = None
     from_config: str | None = None
     eval_name: str | None = None
     path_map: tuple[str, ...] = ()
+    dispensable: frozenset[str] = frozenset()
 
     def read(self, flags: Mapping[str, Any]) -> LaunchLayer | None:
         """What the script or recipe says; remarks on it go to stderr.
@@ -151,7 +156,7 @@ class LaunchOptions:
             self.from_script,
             path_map=path_map,
             eval_name=self.eval_name,
-            needed=flags.keys() - given,
+            needed=flags.keys() - given - self.dispensable,
         )
 
 
@@ -260,7 +265,10 @@ class Invocation:
 
 
 def takes_settings(
-    *names: str, has_data: bool = True, has_cache: bool = True
+    *names: str,
+    has_data: bool = True,
+    has_cache: bool = True,
+    dispensable: Iterable[str] = (),
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Gives a command the shared options and one flag for each setting named.
 
@@ -270,6 +278,8 @@ def takes_settings(
         names: names of settings.
         has_data: whether it takes ``DATA`` and ``--prompt-data``.
         has_cache: whether it takes ``--no-cache``.
+        dispensable: those it can do without, when a launch script has a value for them that only
+            a run can know.
     """
     settings = [SETTING[name] for name in names]
 
@@ -292,6 +302,7 @@ def takes_settings(
                     values.pop("from_config"),
                     values.pop("eval_name"),
                     tuple(values.pop("path_map") or ()),
+                    frozenset(dispensable),
                 ),
             )
             return function(**values, invocation=invocation)

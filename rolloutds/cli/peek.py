@@ -78,7 +78,10 @@ def _flag(name: str) -> str:
 
 
 @app.command(cls=PlainCommand)
-@takes_settings(*DATA_SETTINGS, "num_epoch", "load", "buffer_filter_path", "on_state_mismatch")
+@takes_settings(
+    *(*DATA_SETTINGS, "num_epoch", "load", "buffer_filter_path", "on_state_mismatch"),
+    dispensable=("load",),
+)
 def peek(
     context: typer.Context,
     *,

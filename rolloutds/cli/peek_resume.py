@@ -9,6 +9,7 @@ from typing import Any
 
 from rolloutds.cli.ckpt_inputs import Data, choose, named_path, say_bad
 from rolloutds.cli.options import Invocation
+from rolloutds.errors import ConfigError
 from rolloutds.filters import BufferFilter, load_function, pop_first
 from rolloutds.sample import SampleGroup
 
@@ -34,6 +35,11 @@ def show_resume(
 
     rollout_id = int(named) if named.isdecimal() else None
     found = named_path(invocation, named if rollout_id is None else None)
+    if rollout_id is not None and invocation.script and found.resolved.config.load is None:
+        raise ConfigError(
+            f"--from-ckpt {named} is an id in a folder, and the script's --load is not known",
+            hint="name the folder with --load, or give --from-ckpt a path",
+        )
     chosen = choose(found.path, rollout_id, None)
     say_bad(chosen)
     file = chosen.require()

@@ -143,14 +143,16 @@ def parse(words: Sequence[Value]) -> tuple[dict[str, Flag], list[str]]:
     flags: dict[str, Flag] = {}
     remarks: list[str] = []
     remaining = _Remaining(words)
+    before: Value | None = None
     for word in remaining:
         name = _name_of(word)
         if name in FLAGS and _is_spelled_so(word):
             flags[name] = _take(name, word, remaining)
         elif name is not None:
             remarks += _nearly(word, name)
-        elif word.text in ("$@", "$*", "${@}", "${*}"):
+        elif _may_hold_flags(word, before):
             remarks.append(f"{word.place}: what {word.text} adds to the command is not known")
+        before = word
     return flags, remarks
 
 
@@ -171,6 +173,16 @@ class _Remaining(Iterator[Value]):
         """The words up to the next flag."""
         while self._at < len(self._words) and not self._words[self._at].text.startswith("--"):
             yield next(self)
+
+
+def _may_hold_flags(word: Value, before: Value | None) -> bool:
+    """Whether a word that is not known may be flags, not the value of the one before it."""
+    only = word.pieces[0] if len(word.pieces) == 1 else None
+    if only is None or only.unknown != NOT_RUN or only.text.startswith("$(("):
+        return False
+    name = None if before is None or "=" in before.text else _name_of(before)
+    is_value = name is not None and name not in SWITCHES
+    return only.text in ("$@", "$*", "${@}", "${*}") or not is_value
 
 
 def _take(name: str, word: Value, remaining: _Remaining) -> Flag:

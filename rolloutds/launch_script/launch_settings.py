@@ -13,6 +13,8 @@ from rolloutds.launch_script.flags import FLAGS, LISTS, RUN_SETTINGS, Flag
 from rolloutds.launch_script.path_map import PathMap
 from rolloutds.launch_script.yaml_file import read_mapping
 
+_NO_ATTRIBUTE: Final = "disable_rollout_global_dataset"
+"""A flag whose value slime keeps under another name."""
 _EVAL_KEYS: Final = ("input_key", "label_key", "tool_key", "metadata_key")
 
 
@@ -72,6 +74,7 @@ class Arguments:
         self._needed = needed
         self._given: dict[str, _Given] = {}
         self._unknown: dict[str, Flag] = {}
+        self._notices: list[str] = []
 
     def add_flags(self, flags: Mapping[str, Flag]) -> None:
         """Takes in flags, and the file that one of them names.
@@ -91,7 +94,19 @@ class Arguments:
         path = self._take("custom_config_path")
         if path is not None and path.value:
             file = self._path_map.apply(path.value)
-            self.add_file(self._read_file(file, path.place), file)
+            self.add_file(self._attributes(self._read_file(file, path.place), file), file)
+
+    def _attributes(self, values: Mapping[str, Any], origin: str) -> dict[str, Any]:
+        """The keys of a custom config that slime's arguments have; the others change nothing."""
+        kept = {n: v for n, v in values.items() if "-" not in n and n != _NO_ATTRIBUTE}
+        for name in values.keys() - kept.keys():
+            known = name.replace("-", "_")
+            meant = "rollout_global_dataset: false" if known == _NO_ATTRIBUTE else known
+            if known in FLAGS or known in RUN_SETTINGS:
+                self._notices.append(
+                    f"{origin}: {name} changes nothing in a run; slime's name for it is {meant}"
+                )
+        return kept
 
     def add_file(self, values: Mapping[str, Any], origin: str) -> None:
         """Takes in the values of a file; they win over flags."""
@@ -118,7 +133,7 @@ class Arguments:
         self._rename("chat_template_path", "chat_template")
         self._check_known()
         values, places = dict[str, Any](), dict[str, str]()
-        notices: list[str] = []
+        notices = sorted(self._notices)
         for name in (*RUN_SETTINGS, "chat_template"):
             if name in self._given:
                 value, places[name], remarks = self._given[name]

@@ -7,8 +7,10 @@ read up to there.
 from __future__ import annotations
 
 import re
+import sys
 from bisect import bisect_right
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Final
 
 from rolloutds.errors import ConfigError
@@ -17,7 +19,7 @@ _NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _ARRAY_START: Final = re.compile(r"([A-Za-z_]\w*)(\+?)=", re.ASCII)
 _PARAMETER: Final = re.compile(
     r"(?P<name>[A-Za-z_]\w*|\d+|[@*])(?:\[(?P<subscript>[^\]]*)\])?"
-    r"(?:(?P<operator>:?[-=+?])(?P<operand>.*))?",
+    r"(?:(?P<operator>:?[-=+?]|%%?|\#\#?)(?P<operand>.*))?",
     re.ASCII | re.DOTALL,
 )
 _OPERATORS: Final = (
@@ -25,10 +27,24 @@ _OPERATORS: Final = (
     *("<<", "&>", "&&", "||", "|&", ";;", ";&", ">>", ">&", "<&", ">|", "<>"),
     *("|", "&", ";", "<", ">", "(", ")"),
 )
+_HEREDOC_START: Final = re.compile(r"(?<!<)<<(-?)(?!<)[ \t]*(['\"\\]?)([\w.-]+)\2?")
 _HEREDOCS: Final = ("<<", "<<-")
 _REDIRECTIONS: Final = frozenset({*_HEREDOCS, "<<<", "&>>", "&>", ">>", ">&", "<&", ">|", "<>"})
 _ENDS_WORD: Final = frozenset(" \t\n;&|<>()")
-_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "0": "\0"}
+_ESCAPE: Final = re.compile(
+    r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|([0-7]{1,3})|(.))", re.DOTALL
+)
+_ESCAPES: Final = {
+    "n": "\n",
+    "t": "\t",
+    "r": "\r",
+    "a": "\a",
+    "b": "\b",
+    "e": "\x1b",
+    "f": "\f",
+    "v": "\v",
+    **{character: character for character in "\\'\"?"},
+}
 
 
 @dataclass(frozen=True)
@@ -46,7 +62,7 @@ class Variable:
     Attributes:
         name: its name, a position (``1``), ``@`` or ``*``.
         subscript: what is in brackets after it; None without brackets.
-        operator: ``:-``, ``-``, ``:=`` and so on; "" without one.
+        operator: ``:-``, ``-``, ``:=``, ``%``, ``##`` and so on; "" without one.
         operand: the word after the operator.
         source: the expansion as the script spells it.
         is_quoted: whether it stands in double quotes, and so is never split.
@@ -66,13 +82,19 @@ class Computed:
 
     Attributes:
         source: as the script spells it.
-        command: the command of ``$(…)``; None for the others.
+        command: the command of ``$(…)`` and of backticks; None for the others.
         is_quoted: whether it stands in double quotes.
     """
 
     source: str
     command: str | None
     is_quoted: bool
+
+    @property
+    def arithmetic(self) -> str | None:
+        """The expression of ``$(( … ))``; None for the others."""
+        is_one = self.source.startswith("$((") and self.source.endswith("))")
+        return self.source[3:-2] if is_one and self.command is None else None
 
 
 Part = Text | Variable | Computed
@@ -134,7 +156,9 @@ class Scanner:
         self._at = 0
         self._line_starts = [m.end() for m in re.finditer("\n", text)]
         self._heredocs: list[tuple[str, bool]] = []
+        self._inner_heredocs: list[tuple[str, bool]] = []
         self._is_continued = False
+        self._escapable = '$`"\\\n'
         self.cut_off_lines: list[int] = []
 
     def tokens(self) -> list[Token]:
@@ -145,7 +169,10 @@ class Scanner:
         """
         found: list[Token] = []
         while self._skip_blanks():
-            if self._skip_comment() or self._skip_arithmetic():
+            if self._skip_comment():
+                continue
+            if arithmetic := self._arithmetic():
+                found += arithmetic
                 continue
             operator = self._operator()
             if operator is None:
@@ -158,6 +185,7 @@ class Scanner:
 
     def operand(self, *, is_quoted: bool) -> Word:
         """All of the text as one word, as what follows ``:-`` is."""
+        self._escapable += "}"
         parts: list[Part] = []
         while self._at < len(self._text):
             if is_quoted and self._text[self._at] == '"':
@@ -182,6 +210,8 @@ class Scanner:
             elif self._text.startswith("\\\n", self._at):
                 self._at += 2
                 self._is_continued = True
+            elif self._text.endswith("\\") and self._at + 1 == len(self._text):
+                self._at += 1  # continued into the end of the file
             else:
                 return True
         return False
@@ -196,11 +226,14 @@ class Scanner:
         self._at = len(self._text) if end < 0 else end
         return True
 
-    def _skip_arithmetic(self) -> bool:
+    def _arithmetic(self) -> list[Token]:
+        """``(( … ))`` as the command ``let`` that it is."""
         if not self._text.startswith("((", self._at):
-            return False
-        self._at = self._end_of_parentheses(self._at + 1)
-        return True
+            return []
+        start, line = self._at, self._line_of(self._at)
+        self._at = self._end(start, "(", ")")
+        body = Text(self._text[start + 2 : self._at - 2], is_quoted=True)
+        return [Word((Text("let", is_quoted=False),), line), Word((body,), line)]
 
     def _operator(self) -> str | None:
         if self._text[self._at] == "\n":
@@ -291,7 +324,8 @@ class Scanner:
         return True
 
     def _escape(self, parts: list[Part]) -> None:
-        if not self._text.startswith("\\\n", self._at):
+        is_last = self._at + 1 == len(self._text)
+        if not is_last and not self._text.startswith("\\\n", self._at):
             parts.append(Text(self._text[self._at + 1 : self._at + 2], is_quoted=True))
         self._at += 2
 
@@ -320,19 +354,20 @@ class Scanner:
             self._dollar(parts, is_quoted=True)
         elif character == "`":
             self._backticks(parts, is_quoted=True)
-        elif character == "\\" and self._text[self._at + 1 : self._at + 2] in '$`"\\\n':
+        elif character == "\\" and self._text[self._at + 1 : self._at + 2] in self._escapable:
             self._escape(parts)
         else:
             parts.append(Text(character, is_quoted=True))
             self._at += 1
 
     def _backticks(self, parts: list[Part], *, is_quoted: bool) -> None:
-        start = self._at
-        end = self._text.find("`", start + 1)
-        if end < 0:
-            self._never_closed("`", self._line_of(start))
-        self._at = end + 1
-        parts.append(Computed(self._text[start : self._at], None, is_quoted))
+        found = re.compile(r"`((?:[^`\\]|\\.)*)`", re.DOTALL).match(self._text, self._at)
+        if found is None:
+            self._never_closed("`", self._line_of(self._at))
+            return
+        self._at = found.end()
+        command = re.sub(r"\\([`$\\])", r"\1", found[1])
+        parts.append(Computed(found[0], command, is_quoted))
 
     # --- expansions -----------------------------------------------------------------------
 
@@ -366,11 +401,11 @@ class Scanner:
             self._never_closed("$'", self._line_of(self._at))
             return ""
         self._at = found.end()
-        return re.sub(r"\\(.)", lambda m: _ESCAPES.get(m[1], m[1]), found[1], flags=re.DOTALL)
+        return _ESCAPE.sub(_unescaped, found[1])
 
     def _braces(self, *, is_quoted: bool) -> Part:
         start = self._at
-        self._at = self._end_of_braces(start + 1)
+        self._at = self._end_of_braces(start + 1, is_quoted=is_quoted)
         source = self._text[start : self._at]
         found = _PARAMETER.fullmatch(source[2:-1])
         if found is None:
@@ -378,7 +413,8 @@ class Scanner:
         operand = None
         if found["operator"]:
             scanner = Scanner(found["operand"], self._where, self._line_of(start))
-            operand = scanner.operand(is_quoted=is_quoted)
+            is_pattern = found["operator"][0] in "%#"  # one keeps its own quotes
+            operand = scanner.operand(is_quoted=is_quoted and not is_pattern)
         return Variable(
             found["name"], found["subscript"], found["operator"] or "", operand, source, is_quoted
         )
@@ -386,26 +422,42 @@ class Scanner:
     # --- closing marks --------------------------------------------------------------------
 
     def _end_of_parentheses(self, start: int) -> int:
-        return self._end(start, "(", ")")
+        is_command = not self._text.startswith("((", start)
+        return self._end(start, "(", ")", is_command=is_command)
 
-    def _end_of_braces(self, start: int) -> int:
-        return self._end(start, "{", "}")
+    def _end_of_braces(self, start: int, *, is_quoted: bool) -> int:
+        # A brace in braces says nothing to a shell: ${A:-{b}} ends at the first closing one.
+        return self._end(start, "", "}", has_quotes=not is_quoted)
 
-    def _end(self, start: int, opening: str, closing: str) -> int:
-        """The place after the mark that closes the one at `start`."""
-        depth, at, in_quotes = 0, start, False
+    def _end(
+        self,
+        start: int,
+        opening: str,
+        closing: str,
+        *,
+        has_quotes: bool = True,
+        is_command: bool = False,
+    ) -> int:
+        """The place after the mark that closes the one at `start`.
+
+        Args:
+            start: place of the opening mark.
+            opening: a mark that nests; "" when none does.
+            closing: the mark.
+            has_quotes: whether a single quote starts quoted text.
+            is_command: whether there may be comments and here-documents.
+        """
+        depth, at, in_quotes = 1, start + 1, False
         while at < len(self._text):
-            character = self._text[at]
-            if character == "\\":
-                at += 1
+            if is_command and not in_quotes:
+                at = self._after_asides(at)
+            character = self._text[at : at + 1]
+            if character == "\\" or (character == "'" and has_quotes and not in_quotes):
+                at = self._end_of_quoted(at)
             elif character == '"':
                 in_quotes = not in_quotes
-            elif character == "'" and not in_quotes:
-                at = self._text.find("'", at + 1)
-                if at < 0:
-                    break
-            elif character == "$" and self._text[at + 1 : at + 2] in ("(", "{") and in_quotes:
-                at = self._nested(at + 1) - 1
+            elif character == "$" and self._text[at + 1 : at + 2] in ("(", "{"):
+                at = self._nested(at + 1, is_quoted=in_quotes or not has_quotes) - 1
             elif character == opening and not in_quotes:
                 depth += 1
             elif character == closing and not in_quotes:
@@ -413,13 +465,42 @@ class Scanner:
                 if depth == 0:
                     return at + 1
             at += 1
-        self._never_closed(opening, self._line_of(start))
+        self._never_closed(self._text[start], self._line_of(start))
         return at
 
-    def _nested(self, start: int) -> int:
+    def _end_of_quoted(self, at: int) -> int:
+        """The place of the last character that a backslash or a single quote at `at` quotes."""
+        if self._text[at] == "\\":
+            return at + 1
+        end = self._text.find("'", at + 1)
+        return len(self._text) if end < 0 else end
+
+    def _after_asides(self, at: int) -> int:
+        """The place after comments and the texts of here-documents at `at`."""
+        while at < len(self._text) and (after := self._after_aside(at)) != at:
+            at = after
+        return at
+
+    def _after_aside(self, at: int) -> int:
+        if self._text[at] == "#" and self._text[at - 1] in " \t\n(;":
+            end = self._text.find("\n", at)
+            return len(self._text) if end < 0 else end
+        found = _HEREDOC_START.match(self._text, at)
+        if found is not None:
+            self._inner_heredocs.append((found[3], bool(found[1])))
+            return found.end()
+        if self._text[at] == "\n" and self._inner_heredocs:
+            outer = self._at, self._heredocs
+            self._at, self._heredocs, self._inner_heredocs = at + 1, self._inner_heredocs, []
+            self._skip_heredocs()
+            at = self._at
+            self._at, self._heredocs = outer
+        return at
+
+    def _nested(self, start: int, *, is_quoted: bool) -> int:
         if self._text[start] == "(":
             return self._end_of_parentheses(start)
-        return self._end_of_braces(start)
+        return self._end_of_braces(start, is_quoted=is_quoted)
 
     def _never_closed(self, mark: str, line: int) -> bool:
         raise ConfigError(f"{mark} is never closed", where=f"{self._where}:{line}")
@@ -428,10 +509,17 @@ class Scanner:
 def _joined(parts: list[Part]) -> tuple[Part, ...]:
     """Neighbouring text of one kind as one part."""
     joined: list[Part] = []
-    for part in parts:
-        last = joined[-1] if joined else None
-        if isinstance(part, Text) and isinstance(last, Text) and part.is_quoted == last.is_quoted:
-            joined[-1] = Text(last.text + part.text, part.is_quoted)
+    for is_quoted, some in groupby(parts, lambda p: p.is_quoted if isinstance(p, Text) else None):
+        if is_quoted is None:
+            joined += some
         else:
-            joined.append(part)
+            joined.append(Text("".join(p.text for p in some if isinstance(p, Text)), is_quoted))
     return tuple(joined)
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    byte, short, long, octal, character = found.groups()
+    if character is not None:
+        return _ESCAPES.get(character, found[0])
+    code = int(octal, 8) & 0xFF if octal else int(byte or short or long, 16)
+    return chr(code) if code <= sys.maxunicode else found[0]

@@ -75,7 +75,7 @@ def test_a_config_file_does_not_reach_into_a_script(run, prompts, write_script) 
 
 
 def test_flags_and_data_on_the_command_line_win(run, prompts, write_script) -> None:
-    script = write_script("run --prompt-data /root/$X/p.jsonl --input-key no --rollout-seed 3\n")
+    script = write_script("run --prompt-data /far/$X/p.jsonl --input-key no --rollout-seed 3\n")
     found = run(
         "peek", str(prompts), "--from-script", script, "--input-key", "prompt", "--format", "jsonl"
     )
@@ -83,29 +83,29 @@ def test_flags_and_data_on_the_command_line_win(run, prompts, write_script) -> N
 
 
 def test_a_path_of_another_machine_says_both_things_to_try(run, write_script) -> None:
-    script = write_script("run --prompt-data /root/data/p.jsonl@[0:5] --rollout-batch-size 4\n")
+    script = write_script("run --prompt-data /far/data/p.jsonl@[0:5] --rollout-batch-size 4\n")
     found = run("peek", "--from-script", script)
     assert found.code == 3
-    assert "/root/data/p.jsonl" in found.err
+    assert "/far/data/p.jsonl" in found.err
     assert "name the file here (DATA, --hf-checkpoint)" in found.err
     assert "--path-map /old=/new" in found.err
 
 
 def test_a_checkpoint_folder_of_another_machine_says_so_too(run, write_script) -> None:
-    script = write_script("run --prompt-data p --rollout-batch-size 4 --load /root/checkpoints\n")
+    script = write_script("run --prompt-data p --rollout-batch-size 4 --load /far/checkpoints\n")
     found = run("ckpt", "show", "--from-script", script)
     assert found.code == 3
-    assert "/root/checkpoints: no such folder" in found.err
+    assert "/far/checkpoints: no such folder" in found.err
     assert "--path-map /old=/new" in found.err
 
 
 def test_paths_are_mapped(run, prompts, write_script) -> None:
     script = write_script(
-        "run --prompt-data /root/data/prompts.jsonl --input-key prompt --rollout-batch-size 4\n"
+        "run --prompt-data /far/data/prompts.jsonl --input-key prompt --rollout-batch-size 4\n"
     )
     arguments = ("peek", "--from-script", script, "--n", "1", "--format", "jsonl")
     mapped = run(
-        *arguments, "--path-map", "/else=/where", "--path-map", f"/root/data={prompts.parent}"
+        *arguments, "--path-map", "/else=/where", "--path-map", f"/far/data={prompts.parent}"
     )
     assert (mapped.code, len(mapped.records)) == (0, 1)
 
@@ -113,10 +113,10 @@ def test_paths_are_mapped(run, prompts, write_script) -> None:
 def test_a_tokenizer_that_is_not_here_is_needed_only_for_lengths(
     run, prompts, write_script
 ) -> None:
-    text = "run " + FLAGS.format(prompts.parent) + "--rollout-batch-size 4 --hf-checkpoint /root/m "
+    text = "run " + FLAGS.format(prompts.parent) + "--rollout-batch-size 4 --hf-checkpoint /far/m "
     found = run("peek", "--from-script", write_script(text), "--n", "1", "--format", "jsonl")
     assert (found.code, found.records[0]["prompt_tokens"]) == (0, None)
-    assert "the script's tokenizer /root/m is not here: tokens are not counted" in found.err
+    assert "the script's tokenizer /far/m is not here: tokens are not counted" in found.err
     needed = run("peek", "--from-script", write_script(text + "--apply-chat-template"))
     assert needed.code == 3
     assert "--path-map /old=/new" in needed.err
@@ -183,3 +183,22 @@ def test_media_columns_and_a_command_that_went_elsewhere(run, sample_folder) -> 
     found = run("peek", "--from-script", str(sample_folder / "run_images.sh"), "--format", "jsonl")
     assert (found.code, len(found.records)) == (0, 32)
     assert found.records[0]["n_samples_per_prompt"] == 4
+
+
+def test_a_folder_only_the_run_knows_is_asked_for_where_it_is_needed(
+    run, prompts, write_script, sample_run
+) -> None:
+    script = write_script(
+        f"run --prompt-data {prompts} --input-key prompt --load $(ls -td runs/* | head -1)\n"
+    )
+    assert run("peek", "--from-script", script).code == 0
+    assert run("ckpt", "list", str(sample_run), "--from-script", script).code == 0
+    for command in (("peek", "--from-ckpt", "3"), ("ckpt", "list")):
+        asked = run(*command, "--from-script", script)
+        assert asked.code == 2
+        assert "--load" in asked.err
+
+
+@pytest.fixture
+def sample_run() -> Path:
+    return sample_data_folder() / "run"

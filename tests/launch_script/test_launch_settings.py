@@ -240,7 +240,41 @@ def test_the_last_of_a_repeated_flag_counts_also_when_the_first_is_unknown(run) 
 
 def test_what_the_arguments_of_the_script_add_is_not_known(run) -> None:
     assert run(RUN + '"$@"\n').notices == ["run.sh:1: what $@ adds to the command is not known"]
+    assert run(RUN + '--num-gpus "$@"\n').notices != []
     assert run("B=${1:-4}\n" + RUN + "--label-key $B\n").config.label_key == "4"
+
+
+def test_what_a_variable_that_only_a_run_fills_adds_is_not_known(run) -> None:
+    read = run("read -r -d '' MORE < flags.txt\n" + RUN + "--colocate=1 $MORE $(cat more.txt)\n")
+    assert read.notices == [
+        "run.sh:1: what $MORE adds to the command is not known",
+        "run.sh:2: what $(cat more.txt) adds to the command is not known",
+    ]
+    # The value of a flag that is not read is nobody's business.
+    assert run(RUN + "--num-gpus $(nvidia-smi -L | wc -l) --port $((1 + 1)) $EMPTY\n").notices == []
+
+
+def test_arithmetic_of_known_numbers_is_worked_out(run) -> None:
+    text = "LONGEST=4096\nANSWER=${ANSWER:-1024}\n" + RUN
+    config = run(text + "--rollout-max-prompt-len $((LONGEST - ANSWER))\n").config
+    assert config.rollout_max_prompt_len == 3072
+    with pytest.raises(ConfigError, match=r"is \$\(\(LONGEST - NONE\)\), and"):
+        run(text + "--rollout-max-prompt-len $((LONGEST - NONE))\n")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        'COMMAND="python3 train.py --rollout-batch-size 4 --label-key \'a b\'"\neval "$COMMAND"\n',
+        'ray job submit --no-wait -- bash -c "python3 train.py --rollout-batch-size 4 \\\n'
+        "  --label-key 'a b'\"\n",
+        "srun --nodes 2 /bin/bash -lc 'cd / && python3 train.py --rollout-batch-size 4 "
+        '--label-key "a b"\'\n',
+    ],
+)
+def test_a_command_given_as_text_is_read(run, command) -> None:
+    config = run(command).config
+    assert (config.rollout_batch_size, config.label_key) == (4, "a b")
 
 
 # --- paths --------------------------------------------------------------------------------
@@ -248,13 +282,13 @@ def test_what_the_arguments_of_the_script_add_is_not_known(run) -> None:
 
 def test_prefixes_of_paths_are_rewritten(run) -> None:
     read = run(
-        RUN + "--prompt-data /root/data/p.jsonl@[0:5] --hf-checkpoint /root/m --load /rooted/l "
-        "--save /root/data/s --label-key /root/x\n",
-        path_map=PathMap(["/root=/here", "/root/data=/d/"]),
+        RUN + "--prompt-data /far/data/p.jsonl@[0:5] --hf-checkpoint /far/m --load /rooted/l "
+        "--save /far/data/s --label-key /far/x\n",
+        path_map=PathMap(["/root=/here", "/far/data=/d/"]),
     )
     config = read.config
     assert (config.prompt_data, config.hf_checkpoint) == ("/d/p.jsonl@[0:5]", "/here/m")
-    assert (config.load, config.save, config.label_key) == ("/rooted/l", "/d/s", "/root/x")
+    assert (config.load, config.save, config.label_key) == ("/rooted/l", "/d/s", "/far/x")
 
 
 @pytest.mark.parametrize("pair", ["/a", "=/b", "/a="])
@@ -290,6 +324,19 @@ def test_a_custom_config_is_found_beside_the_script(run, tmp_path) -> None:
     (tmp_path / "custom.json").write_text('{"rollout_global_dataset": false, "input_key": "q"}')
     config = run(RUN + "--custom-config-path custom.json --input-key $X\n").config
     assert (config.rollout_global_dataset, config.input_key) == (False, "q")
+
+
+def test_a_custom_config_sets_attributes_so_only_their_names_count(run, tmp_path) -> None:
+    pytest.importorskip("yaml")
+    custom = tmp_path / "custom.yaml"
+    custom.write_text("rollout-seed: 7\ndisable_rollout_global_dataset: true\nmy-own: 1\n")
+    read = run(RUN + f"--rollout-seed 3 --custom-config-path {custom}\n")
+    assert (read.config.rollout_seed, read.config.rollout_global_dataset) == (3, True)
+    assert read.notices == [
+        "custom.yaml: disable_rollout_global_dataset changes nothing in a run; slime's name for "
+        "it is rollout_global_dataset: false",
+        "custom.yaml: rollout-seed changes nothing in a run; slime's name for it is rollout_seed",
+    ]
 
 
 @pytest.mark.parametrize("text", ["- 1\n", "a: [", "a: b: c"])

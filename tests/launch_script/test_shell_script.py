@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import shlex
 import shutil
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from rolloutds.errors import ConfigError
 from rolloutds.launch_script import PathMap, shell_script
+from rolloutds.launch_script.shell_patterns import without_ends
 from rolloutds.launch_script.shell_words import Array, Scanner, Text, Word
 
 # Each ends in commands `show …`, the last of which is compared.
@@ -155,6 +157,60 @@ show $B 2>&1 --x 2>/dev/null y
         A=1
         A=2 B=3 show --x "$A"
     """,
+    "arithmetic": """
+        A=5; B=3; LIST=(7 8); E=A+1
+        show --x $((A*B)) "$(( $A / 2 ))" $((A % B)) $((-7 / 2)) $((-7 % 3)) $((7 % -3)) $((2**3**2)) \\
+          $((-2**2)) $(((A+B)*2)) $((A>B)) $((0x10 + 010)) $((A==5?7:8)) $((1|2^3&1)) $((1<<4)) \\
+          $((!0)) $((~0)) $((A>3&&B<1||0)) $((E*2)) $(( ${#LIST[@]} + ${B} )) $(( )) $((5>3!=0))
+    """,
+    "elements": """
+        A=(p q); i=1; A[2]=r; A[${#A[@]}]=s; A[0]+=x; A+=y
+        declare -A M=([a]=1 ["b c"]="x y"); K=z; M[$K]=/d/z.jsonl; M[a]+=2
+        declare -A N; N[one]=1
+        L=([0]=--l [1]=m)
+        show --x "${A[@]}" ${A[$i]} ${A[i+1]} ${A[-1]} "${#A[@]}" "${M[a]}" "${M[b c]}" ${M[$K]} \\
+          "${M[none]:-d}" ${N[one]} "${L[@]}" ${#K}
+    """,
+    "what a pattern cuts off": """
+        D=/a/b/; F=x.tar.gz; E=.gz; S='a*b'; LIST=(a.x b.x)
+        show --x ${D%/} "${D%/}/c" ${F%.*} "${F%%.*}" ${F#*.} ${F##*.} ${F%$E} ${F%"$E"} ${D##/?/} \\
+          "${S%\\*b}" "${S%"*b"}" "${LIST[@]%.x}" ${F%nothing} "$(basename /q/r.sh .sh)" `basename $D`
+    """,
+    "braces in defaults": """
+        SET=v
+        show --x ${NONE:-{a}} ${SET:-{a}} ${NONE:-{\\"image\\":\\"images\\"}} \\
+          "${NONE:-{\\"a\\": 1\\}}" "${SET:-{\\"a\\": 1}}"
+    """,
+    "commands as text": """
+        A='p q'; C="show --a 1"
+        bash -c "show --b \\"$A\\""
+        eval "$C" "'$A'" \\$A
+    """,
+    "functions that go somewhere": """
+        elsewhere() {
+          cd /
+        }
+        function never { cd /usr
+        }
+        before=$PWD
+        pushd /tmp > /dev/null; there=$PWD; popd > /dev/null
+        back=$PWD
+        elsewhere
+        show --x "$before" "$there" "$back" "$PWD"
+    """,
+    "quotes inside substitutions": """
+A=$(cat <<EOF
+it's ( a "text"
+EOF
+)
+        B=$(  # it's a comment (
+          echo b
+        )
+        C=`echo \\`echo "c"\\``
+        D=$(( 1 << 2 ))
+        show --x $D `dirname \\`dirname /a/b/c\\``
+    """,
+    "a backslash at the end": "show --x 1 \\",
     "windows line ends": 'A=1\r\nB=(\r\n  --b "c"\r\n)\r\nshow "${B[@]}" \\\r\n $A\r\n',
 }
 
@@ -248,12 +304,14 @@ def test_arrays_hold_words_and_lines() -> None:
 @pytest.mark.parametrize(
     "expression",
     [
-        *("$(date)", "`date`", "$((1+2))", "${A%x}", "${A//x/y}", "${!A}", "${#A}", "${A:0:2}"),
+        *("$(date)", "`date`", "$((A+2))", "${A%[x]}", "${A//x/y}", "${!A}", "${#B}", "${A:0:2}"),
+        *("$((1/0))", "$((2**64))", "$((1 2))", "$((NONE))", "$((A[$(date)]))", "${LIST[NONE]}"),
         *("$1", "$@", "$NONE", "${NONE:?missing}", "$?", "$(pwd; date)", "$(dirname $(date))"),
     ],
 )
 def test_what_only_a_run_knows_stays_an_expression(tmp_path, expression) -> None:
-    script = read(tmp_path, f"A=axx\nshow --x pre{expression}\nshow --y {expression}\n")
+    text = f"A=axx LIST=(a)\nshow --x pre{expression}\nshow --y {expression}\n"
+    script = read(tmp_path, text)
     first, second = (command.words[2] for command in script.commands)
     assert first.text == f"pre{expression}"
     assert first.place.endswith("run.sh:2")
@@ -266,7 +324,10 @@ def test_nothing_of_the_script_runs(tmp_path) -> None:
     read(
         tmp_path,
         f"A=$(touch {trap})\nB=`touch {trap}`\nshow --x $(touch {trap}) <(touch {trap})\n"
-        f"touch {trap}\neval touch {trap}\n",
+        f"touch {trap}\neval touch {trap}\nbash -c 'touch {trap}'\nA[$(touch {trap})]=1\n"
+        f"(( B[$(touch {trap})] = 1 ))\nshow --x $(( A[$(touch {trap})] )) ${{A%$(touch {trap})}}\n"
+        f"cat <<EOF\n$(touch {trap})\nEOF\ndirname $(touch {trap})\ntrap 'touch {trap}' EXIT\n"
+        f"f() {{ touch {trap}; }}\nf\nX=$(cd $(touch {trap}) && pwd) Y=${{Z:=`touch {trap}`}}\n",
     )
     assert not trap.exists()
 
@@ -336,3 +397,71 @@ def test_assignments_under_a_condition_leave_a_remark(tmp_path, text, said) -> N
     remarks = script.commands[0].words[2].remarks
     assert script.commands[0].words[2].text == "1/b"
     assert [said in remark for remark in remarks] == ([True] if said else [])
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("read -r A", "read A < file", "let A=2", "((A = 2))", "((A += 1))", "((A++))"),
+        *("let 'A *= 2'", "printf -v A %s 2", "mapfile -t A < file", "getopts ab A"),
+        *(
+            "for ((A=0; A<3; A++)); do :; done",
+            "for A in 1 2; do :; done",
+            "if ((A++ < 3)); then :; fi",
+        ),
+    ],
+)
+def test_what_a_command_puts_in_a_variable_is_not_known(tmp_path, command) -> None:
+    script = read(tmp_path, f"A=1\n{command}\nshow --x $A\n")
+    unknown = script.commands[-1].words[2].unknown
+    assert unknown is not None
+    assert unknown.text == "$A"
+
+
+def test_comparing_a_variable_leaves_it_alone(tmp_path) -> None:
+    script = read(tmp_path, "A=1\nif ((A == 1 && A <= 2)); then :; fi\nprintf A\nshow --x $A\n")
+    assert script.commands[-1].words[2].text == "1"
+
+
+def test_text_that_evaluates_itself_ends(tmp_path) -> None:
+    script = read(tmp_path, 'A=\'eval "$A"; eval "$A"; show --y\'\neval "$A"\nshow --x\n')
+    assert script.commands[-1].words[1].text == "--x"
+
+
+def test_text_with_quotes_that_do_not_match_is_a_notice(tmp_path) -> None:
+    script = read(tmp_path, 'eval "show \'x"\nshow --x\n')
+    assert [notice.split(": ", 1)[1] for notice in script.notices] == [
+        "' is never closed, in the text of a command"
+    ]
+
+
+@pytest.mark.parametrize("cut", ["%%", "##", "%", "#"])
+def test_many_stars_in_a_pattern_do_not_hold_it_up(tmp_path, cut) -> None:
+    script = read(tmp_path, f"A={'a' * 5000}\nshow --x ${{A{cut}{'*a' * 40}b*}}\n")
+    assert script.commands[-1].words[2].text == "a" * 5000
+
+
+@pytest.mark.parametrize("step", ["A=$A$A", "A+=$A", 'L+=("${L[@]}")', 'A="$A ${A%y}$A"'])
+def test_variables_that_double_are_refused(tmp_path, step) -> None:
+    with pytest.raises(ConfigError, match="its variables hold too much"):
+        read(tmp_path, "A=xxxx\nL=(a b c)\n" + f"{step}\n" * 60 + "show --x\n")
+
+
+def test_numbers_that_refer_to_each_other_end(tmp_path) -> None:
+    chain = "".join(f"A{i + 1}=A{i}+A{i}\n" for i in range(60))
+    script = read(tmp_path, f"A0=1\n{chain}B=B\nshow --x $((A60)) $((B)) $((A1))\n")
+    assert [word.text for word in script.commands[-1].words[2:]] == ["$((A60))", "$((B))", "2"]
+
+
+@given(
+    st.text("ab*?", max_size=8), st.text("ab", max_size=8), st.sampled_from(["#", "##", "%", "%%"])
+)
+def test_what_is_cut_off_fits_the_pattern_and_nothing_shorter_or_longer_does(
+    pattern, text, operator
+) -> None:
+    ends = {text[:i] if operator[0] == "#" else text[i:] for i in range(len(text) + 1)}
+    fitting = [end for end in ends if fnmatch.fnmatchcase(end, pattern)]
+    choose = max if len(operator) == 2 else min
+    cut = choose(fitting, key=len) if fitting else ""
+    kept = text[len(cut) :] if operator[0] == "#" else text[: len(text) - len(cut)]
+    assert without_ends(text, operator, [(pattern, False)]) == kept
