@@ -282,13 +282,13 @@ def test_a_command_given_as_text_is_read(run, command) -> None:
 
 def test_prefixes_of_paths_are_rewritten(run) -> None:
     read = run(
-        RUN + "--prompt-data /far/data/p.jsonl@[0:5] --hf-checkpoint /far/m --load /rooted/l "
+        RUN + "--prompt-data /far/data/p.jsonl@[0:5] --hf-checkpoint /far/m --load /farther/l "
         "--save /far/data/s --label-key /far/x\n",
-        path_map=PathMap(["/root=/here", "/far/data=/d/"]),
+        path_map=PathMap(["/far=/here", "/far/data=/d/"]),
     )
     config = read.config
     assert (config.prompt_data, config.hf_checkpoint) == ("/d/p.jsonl@[0:5]", "/here/m")
-    assert (config.load, config.save, config.label_key) == ("/rooted/l", "/d/s", "/far/x")
+    assert (config.load, config.save, config.label_key) == ("/farther/l", "/d/s", "/far/x")
 
 
 @pytest.mark.parametrize("pair", ["/a", "=/b", "/a="])
