@@ -222,6 +222,7 @@ class Dataset:
             self.config.hf_checkpoint,
             chat_template=self.config.chat_template,
             trust_remote_code=self.config.trust_remote_code,
+            cache=self.cache,
         )
 
     def _require_tokenizer(self) -> Tokenizer:
@@ -249,7 +250,8 @@ class Dataset:
         if not len(self.rows):
             raise EmptyDatasetError("no rows", where=self._where)
         tokenizer = self._require_tokenizer()
-        if not isinstance(self._prompt_text(self.rows.read([0])[0]), str):
+        first = self._build(self.rows.read([0])[0])
+        if not self.config.apply_chat_template and not isinstance(first.content, str):
             text = (
                 "the first prompt is a list of messages and no chat template is applied: "
                 "rollout_max_prompt_len is not applied to any row (as in slime)"

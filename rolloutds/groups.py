@@ -7,14 +7,14 @@ cheapest way to copy each, are found once for a prompt; the rest of a sample is 
 from __future__ import annotations
 
 import marshal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from rolloutds.errors import PromptError
 from rolloutds.sample import SAMPLE_FIELDS, PrefixCacheInfo, Sample, SampleGroup, SpecInfo
 
 _BLANK_FIELDS: dict[str, Any] = {name: Sample().__dict__[name] for name in SAMPLE_FIELDS}
-_CONTAINERS = (dict, list, tuple)
+_CONTAINERS = frozenset({dict, list, tuple})
 
 
 def copy_plain(value: Any) -> Any:
@@ -51,16 +51,18 @@ def _copy_deep(value: Any) -> Any:
 def _copier(value: Any) -> Callable[[], Any]:
     """Makes copies of `value`: found once for a prompt, called once for each of its samples."""
     items = value.values() if type(value) is dict else value
-    if type(value) is not tuple and not any(type(item) in _CONTAINERS for item in items):
+    if type(value) is not tuple and _are_flat(items):
         flat: Callable[[], Any] = value.copy
         return flat
-    if type(value) is list and all(type(item) is dict and _is_flat(item) for item in value):
+    if type(value) is list and all(
+        type(item) is dict and _are_flat(item.values()) for item in value
+    ):
         return lambda: [item.copy() for item in value]
     return lambda: copy_plain(value)
 
 
-def _is_flat(value: dict[str, Any]) -> bool:
-    return not any(type(item) in _CONTAINERS for item in value.values())
+def _are_flat(items: Iterable[Any]) -> bool:
+    return _CONTAINERS.isdisjoint(map(type, items))
 
 
 class SampleTemplate:

@@ -79,7 +79,7 @@ def measure(
         TokenizerError: a prompt cannot be counted; it is named, never taken for too long.
     """
     values = _cached_values(cache, cache_key, num_rows) or array("i", [_UNKNOWN]) * num_rows
-    open_rows = [i for i, value in enumerate(values) if _is_open(value, limit)]
+    open_rows = _open_rows(values, limit)
     for positions in _batches(open_rows):
         texts = read_texts(positions)
         try:
@@ -105,8 +105,12 @@ def _cached_values(cache: Cache, key: str, num_rows: int) -> array[int] | None:
     return values if len(values) == num_rows else None
 
 
-def _is_open(value: int, limit: int) -> bool:
-    return value in (_UNKNOWN, _BEYOND) or (value < 0 and -1 - value > limit)
+def _open_rows(values: Sequence[int], limit: int) -> list[int]:
+    """Rows of which is not known whether they are within the limit."""
+    lowest_settled = -1 - limit  # what is below has a higher bound, or is unknown
+    if min(values) >= lowest_settled and max(values) != _BEYOND:
+        return []
+    return [i for i, value in enumerate(values) if value < lowest_settled or value == _BEYOND]
 
 
 def _measure(texts: Sequence[str], limit: int, tokenizer: Tokenizer) -> list[int]:

@@ -11,13 +11,15 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from rolloutds.cache import Cache
 from rolloutds.errors import MissingExtraError, TokenizerError
 from rolloutds.token_bounds import TokenBounds, prove_bounds
+from rolloutds.tokenizer_facts import FactsMemory, TokenizerFacts
 
 _EXTRA: Final = "tokenizers"
 _TOKENIZER_FILES: Final = (
@@ -50,6 +52,10 @@ class Tokenizer:
         name: folder or hub name it came from.
     """
 
+    _load_now: Callable[[], Any]
+    _memory: FactsMemory | None = None
+    _remembered: TokenizerFacts | None = None
+
     def __init__(self, tokenizer: Any, name: str) -> None:
         self._tokenizer = tokenizer
         self.name = name
@@ -64,6 +70,7 @@ class Tokenizer:
         *,
         chat_template: str | None = None,
         trust_remote_code: bool = False,
+        cache: Cache | None = None,
     ) -> Tokenizer:
         """Loads a tokenizer, without a word on the streams.
 
@@ -72,6 +79,8 @@ class Tokenizer:
                 name of a repository on the hub.
             chat_template: a template to use instead of the tokenizer's own: a file or its text.
             trust_remote_code: whether code of the repository may run.
+            cache: keeps what is found in a local folder. As long as its files are the same, they
+                are only loaded when a text must be rendered or counted.
 
         Raises:
             MissingExtraError: transformers is not installed.
@@ -80,26 +89,33 @@ class Tokenizer:
         """
         template = None if chat_template is None else read_chat_template(chat_template)
         folder = _local_folder(hf_checkpoint)
-        with _quietly():
-            loader = _import_loader(hf_checkpoint, folder)
-            try:
-                tokenizer = loader.from_pretrained(
-                    hf_checkpoint if folder is None else str(folder),
-                    trust_remote_code=trust_remote_code,
-                )
-            except Exception as error:
-                # Every kind can come out of a foreign file, a hub or code of a repository.
-                raise _load_error(error, hf_checkpoint, folder) from error
-        _stay_quiet_in_forks()
-        if template is not None:
-            tokenizer.chat_template = template
-        return cls(tokenizer, hf_checkpoint)
+        load_now = partial(
+            _load, hf_checkpoint, folder, template, trust_remote_code=trust_remote_code
+        )
+        if cache is None or folder is None or trust_remote_code:
+            return cls(load_now(), hf_checkpoint)
+        memory = FactsMemory(cache, folder, template)
+        facts = memory.recall()
+        if facts is None:
+            tokenizer = cls(load_now(), hf_checkpoint)
+            tokenizer._memory = memory
+            return tokenizer
+        tokenizer = cls.__new__(cls)
+        tokenizer.name, tokenizer._load_now, tokenizer._remembered = hf_checkpoint, load_now, facts
+        return tokenizer
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        """The tokenizer of transformers, loaded where it was not yet."""
+        return self._load_now()
 
     # --- chat template --------------------------------------------------------------------
 
     @property
     def chat_template(self) -> str | None:
         """Text of the template in use; several named ones as one JSON object; None: none."""
+        if self._remembered is not None:
+            return self._remembered.chat_template
         template = self._tokenizer.chat_template
         if template is None or isinstance(template, str):
             return template
@@ -128,7 +144,7 @@ class Tokenizer:
             MissingExtraError: Jinja is not installed.
             TokenizerError: there is no template, or it fails on these messages.
         """
-        if self._tokenizer.chat_template is None:
+        if self.chat_template is None:
             raise TokenizerError(
                 "the tokenizer has no chat template",
                 where=self.name,
@@ -226,13 +242,19 @@ class Tokenizer:
         return self._facts.digest
 
     @cached_property
-    def _facts(self) -> _Facts:
+    def _facts(self) -> TokenizerFacts:
+        if self._remembered is not None:
+            return self._remembered
         backend = self._counting_backend
         if backend is None:
-            return _Facts(_digest(_python_tokenizer_content(self._tokenizer)), TokenBounds())
+            digest = _digest(_python_tokenizer_content(self._tokenizer))
+            return TokenizerFacts(digest, TokenBounds(), self.chat_template)
         content = backend.to_str()
         digest = _digest([content, str(backend.encode_special_tokens)])
-        return _Facts(digest, prove_bounds(content))
+        facts = TokenizerFacts(digest, prove_bounds(content), self.chat_template)
+        if self._memory is not None:
+            self._memory.keep(facts)
+        return facts
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """Writes the tokenizer and the template in use to a folder.
@@ -247,13 +269,6 @@ class Tokenizer:
             raise TokenizerError(
                 f"the tokenizer cannot be saved: {error}", where=os.fspath(folder)
             ) from error
-
-
-class _Facts(NamedTuple):
-    """What is found in the content of a tokenizer, which is written out once for both."""
-
-    digest: str
-    bounds: TokenBounds
 
 
 def read_chat_template(value: str) -> str:
@@ -314,20 +329,27 @@ def first_uncountable(texts: Sequence[str]) -> tuple[int, int] | None:
 # --- loading ----------------------------------------------------------------------------------
 
 
+_is_torch_left_out = False
+
+
 def leave_torch_out() -> None:
-    """Lets transformers load without torch, which takes half the time.
+    """Lets transformers load without torch, which takes half the time, once it is needed.
 
     Only for a process that is ours alone, such as the command: transformers remembers for the
     life of the process that there is no torch, so a model could not be loaded in it. Nothing
     happens where torch or transformers is loaded already. torch itself can be imported as usual.
     """
-    if "torch" in sys.modules or "transformers" in sys.modules:
-        return
-    try:
-        with _quietly(), _hidden("torch"):
-            _import_loader("", None)
-    except MissingExtraError:
-        return  # said when a tokenizer is really needed
+    global _is_torch_left_out  # as is what transformers remembers
+    _is_torch_left_out = True
+
+
+@contextmanager
+def _torch_left_out() -> Iterator[None]:
+    if _is_torch_left_out and not {"torch", "transformers"} & sys.modules.keys():
+        with _hidden("torch"):
+            yield
+    else:
+        yield
 
 
 @contextmanager
@@ -340,10 +362,28 @@ def _hidden(module: str) -> Iterator[None]:
         del sys.modules[module]
 
 
+def _load(name: str, folder: Path | None, template: str | None, *, trust_remote_code: bool) -> Any:
+    """The tokenizer of transformers, with the template in place of its own where there is one."""
+    with _quietly():
+        loader = _import_loader(name, folder)
+        try:
+            tokenizer = loader.from_pretrained(
+                name if folder is None else str(folder), trust_remote_code=trust_remote_code
+            )
+        except Exception as error:
+            # Every kind can come out of a foreign file, a hub or code of a repository.
+            raise _load_error(error, name, folder) from error
+    _stay_quiet_in_forks()
+    if template is not None:
+        tokenizer.chat_template = template
+    return tokenizer
+
+
 def _import_loader(name: str, folder: Path | None) -> Any:
     """The class of transformers that loads what a folder holds; None: a name on the hub."""
     try:
-        from transformers import AutoTokenizer, PreTrainedTokenizerFast
+        with _torch_left_out():
+            from transformers import AutoTokenizer, PreTrainedTokenizerFast
     except ImportError as error:
         raise MissingExtraError(
             "transformers", extra=_EXTRA, needed_for=f"the tokenizer {name}"

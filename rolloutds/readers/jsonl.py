@@ -116,15 +116,16 @@ class JsonLinesReader(Reader):
         Raises:
             DataError: the file changed since it was opened.
         """
-        lines = [self._index.line(position) for position in positions]
+        lines = self._index.lines(positions)
         texts = self._texts(sorted(set(lines)))
         self._refuse_change()
         self.counters.rows_parsed += len(lines)
-        return [Row(self._value(line, texts), self.place_of(line)) for line in lines]
+        path = self.path
+        return [Row(self._value(line, texts[line]), Place(path, line, line + 1)) for line in lines]
 
-    def _value(self, line: int, texts: dict[int, bytes]) -> dict[str, Any]:
+    def _value(self, line: int, text: bytes) -> dict[str, Any]:
         try:
-            value = parse_line(texts[line])
+            value = parse_line(text)
         except RecursionError as error:
             where = str(self.place_of(line))
             hint = "Store the value as JSON text, which is read as text."

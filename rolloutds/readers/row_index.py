@@ -70,6 +70,14 @@ class RowIndex:
             raise IndexError(f"row {position} of {self.num_rows}")
         return position if self.rows is None else self.rows[position]
 
+    def lines(self, positions: Sequence[int]) -> list[int]:
+        """The physical lines of many rows, in the order asked."""
+        for outermost in (min(positions, default=None), max(positions, default=None)):
+            if outermost is not None:
+                self.line(outermost)  # refuses what is out of range
+        rows = self.rows
+        return list(positions) if rows is None else [rows[position] for position in positions]
+
     def rows_before(self, line: int) -> int:
         """How many rows come before a physical line."""
         return line if self.rows is None else bisect_left(self.rows, line)

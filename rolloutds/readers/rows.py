@@ -118,6 +118,10 @@ class Rows:
             IndexError: a position is out of range.
             DataError: a file changed since it was opened, or cannot be read any more.
         """
+        if len(self._readers) == 1:
+            self._check_range(positions)
+            start = self._selected.start
+            return self._readers[0].read([start + position for position in positions])
         wanted: dict[int, list[tuple[int, int]]] = {}
         for number, position in enumerate(positions):
             file, at = self._file_and_position(position)
@@ -149,9 +153,13 @@ class Rows:
         for reader in self._readers:
             reader.close()
 
+    def _check_range(self, positions: Sequence[int]) -> None:
+        for position in (min(positions, default=0), max(positions, default=0)):
+            if not 0 <= position < len(self._selected):
+                raise IndexError(f"row {position} of {len(self._selected)}")
+
     def _file_and_position(self, position: int) -> tuple[int, int]:
-        if not 0 <= position < len(self._selected):
-            raise IndexError(f"row {position} of {len(self._selected)}")
+        self._check_range([position])
         joined = self._selected.start + position
         file = bisect_right(self._offsets, joined) - 1
         return file, joined - self._offsets[file]

@@ -120,13 +120,30 @@ class MappedRows:
         Raises:
             DataError: a value has no plain form.
         """
-        values: dict[int, dict[str, Any]] = {}
+        rows: dict[int, Any] = {}
         for number_of_batch, numbers in _by_part(positions, self._starts).items():
             batch = self._file.get_batch(number_of_batch)
             start = self._starts[number_of_batch]
-            wanted = [positions[number] - start for number in numbers]
-            values.update(zip(numbers, _taken(batch, wanted, start, self._place), strict=True))
-        return [values[number] for number in range(len(positions))]
+            rows.update((number, batch.slice(positions[number] - start, 1)) for number in numbers)
+        return self._plain([rows[number] for number in range(len(positions))], positions)
+
+    def _plain(self, rows: list[Any], positions: Sequence[int]) -> list[dict[str, Any]]:
+        """The values of batches of one row; turned into Python's all at once, where that works."""
+        import pyarrow as pa
+
+        if len(rows) > 1:
+            try:
+                joined: list[dict[str, Any]] = (
+                    pa.Table.from_batches(rows).combine_chunks().to_pylist()
+                )
+            except (ValueError, OverflowError):
+                pass  # too large for one table, or without a plain form: singly, it has a place
+            else:
+                return joined
+        values = []
+        for row, position in zip(rows, positions, strict=True):
+            values += _taken(row, [0], position, self._place)
+        return values
 
 
 def write_rows(rows: GroupRows, sink: Any) -> array[int]:
