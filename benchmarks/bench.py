@@ -82,6 +82,21 @@ class Bench:
         """Ten times as many rows, of some 40 bytes."""
         return prompt_files.make(self.folder, prompt_files.short_line, self.rows * 10)
 
+    def made_file(self, name: str, make: Callable[..., Any], **arguments: Any) -> Path:
+        """A file of the bench folder, made by a child process if it is not there yet.
+
+        Args:
+            name: its name, which says all that it depends on.
+            make: called with `path` and `arguments`.
+            arguments: what else it takes.
+        """
+        path = self.folder / name
+        if not path.exists():
+            unfinished = path.with_name(f"unfinished-{name}")
+            self.call(make, path=str(unfinished), **arguments)
+            unfinished.replace(path)
+        return path
+
     # --- cache ----------------------------------------------------------------------------
 
     @property
@@ -158,16 +173,21 @@ class Bench:
         return run, json.loads(run.output)
 
     def timing(
-        self, measure: Callable[[], Run], *, before: Callable[[], None] | None = None
+        self,
+        measure: Callable[[], Run],
+        *,
+        before: Callable[[], None] | None = None,
+        repeat: int | None = None,
     ) -> Timing:
         """Measures a child process `repeat` times.
 
         Args:
             measure: starts the child.
             before: called before each measurement, outside its time.
+            repeat: how often, where that is not the bench's own number.
         """
         runs = []
-        for _ in range(self.repeat):
+        for _ in range(repeat or self.repeat):
             if before is not None:
                 before()
             runs.append(measure())

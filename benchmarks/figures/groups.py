@@ -31,7 +31,7 @@ def measure_messages(bench: Bench) -> Outcome:
 def _measure(bench: Bench, path: Path) -> Outcome:
     ours = _timing(bench, draw_groups, path)
     copies = _timing(bench, copy_groups, path)
-    target = time_target(ours, copies, "deepcopy", limit=1 / 6, later=1 / 10)
+    target = time_target(ours, copies, "deepcopy", limit=1 / 10)
     note = f"seconds a call, median of {_NUM_CALLS} calls; ours reads and parses the rows too"
     return Outcome(ours, {"deepcopy": copies}, [target], [note])
 

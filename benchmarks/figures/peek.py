@@ -12,7 +12,7 @@ from benchmarks.result import Outcome, Target, Timing, memory_target, time_targe
 
 _NUM_GROUPS = 32
 _SEED = 42
-_MAX_COLD_BYTES = 250_000_000
+_MAX_COLD_BYTES = 200_000_000
 
 
 def measure_cold(bench: Bench) -> Outcome:
@@ -21,7 +21,7 @@ def measure_cold(bench: Bench) -> Outcome:
     ours = bench.timing(lambda: bench.run(*_peek(bench)), before=bench.empty_cache)
     loader = _eager_timing(bench)
     targets = [
-        time_target(ours, loader, "eager", limit=1 / 8, later=1 / 20),
+        time_target(ours, loader, "eager", limit=1 / 12, later=1 / 20),
         Target("memory", _peak_bytes(bench, ours), _MAX_COLD_BYTES, is_ratio=False),
         memory_target(ours, loader, "eager", limit=1 / 5),
     ]
@@ -36,7 +36,7 @@ def measure_warm(bench: Bench) -> Outcome:
     ours = bench.timing(lambda: bench.run(*_peek(bench)))
     loader = _eager_timing(bench)
     targets = [
-        time_target(ours, loader, "eager", limit=1 / 30, later=1 / 80),
+        time_target(ours, loader, "eager", limit=1 / 50, later=1 / 80),
         memory_target(ours, loader, "eager", limit=1 / 5),
     ]
     return Outcome(ours, {"eager": loader}, targets)
