@@ -7,7 +7,7 @@
 Each rollout asks for more groups than it needs, keeps the first that pass a dynamic filter, gives
 back what was aborted or not needed, and every few rollouts saves a "model checkpoint" together
 with the state of the data source. Whatever the moment of a crash, the log of prompts trained on
-ends the same as that of a run that never stopped.
+ends the same as that of a run that never stopped. Saving a state needs the extra `torch`.
 """
 
 from __future__ import annotations
