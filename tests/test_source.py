@@ -1311,7 +1311,7 @@ def test_c5_what_a_load_would_refuse_is_refused_at_the_save(tmp_path: Path, name
 @needs_torch
 def test_c5_metadata_that_is_no_object_is_refused_at_the_save(tmp_path: Path) -> None:
     source = saving(tmp_path)
-    source.metadata = None  # type: ignore[assignment]
+    source.metadata = None
     with pytest.raises(UnsavableValueError, match="metadata is None, expected an object"):
         source.save(0)
 

@@ -64,7 +64,7 @@ class LazyGroup(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Keeps the command line, for messages that repeat it."""
-        ctx.meta[_ARGUMENTS] = list(args)
+        ctx.meta.setdefault(_ARGUMENTS, list(args))  # a nested group is given only the rest
         take_plain_values(self.get_params(ctx))
         return super().parse_args(ctx, args)
 

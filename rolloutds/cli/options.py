@@ -237,6 +237,8 @@ class Invocation:
             raise
         for notice in dataset.notices:
             output.say(notice.text, label="warning" if notice.code in _WARNINGS else "note")
+        if config.chat_template is not None and not config.apply_chat_template:
+            output.say("the chat template is not used without --apply-chat-template", label="note")
         return dataset
 
     def check_checkpoint_folder(self, folder: str) -> None:

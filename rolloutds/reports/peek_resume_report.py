@@ -102,7 +102,7 @@ def _table(groups: Sequence[UpcomingGroup], tokens: Sequence[int | None]) -> Tab
         Column("epoch", justify="right", is_optional=True),
         Column("offset", justify="right", is_optional=True),
         Column("line", justify="right", is_optional=True),
-        Column("row", justify="right", is_optional=True),
+        Column("row id", justify="right", is_optional=True),
         Column("group", justify="right"),
         Column("samples", justify="right"),
         Column("prompt", limit=PROMPT_LIMIT, is_flexible=True),
@@ -117,8 +117,7 @@ def _table(groups: Sequence[UpcomingGroup], tokens: Sequence[int | None]) -> Tab
 
 def _cells(position: int, group: UpcomingGroup, tokens: int | None) -> list[str]:
     line = group.place.line if group.place else None
-    row = group.row_id if line is None else None
-    numbers = (group.epoch_id, group.sample_offset, line, row, group.group_index)
+    numbers = (group.epoch_id, group.sample_offset, line, group.row_id, group.group_index)
     return [
         str(position),
         group.origin,

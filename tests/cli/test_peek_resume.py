@@ -74,7 +74,9 @@ def test_a_filter_named_on_the_command_line_picks_from_the_buffer(run, tmp_path:
 def test_whole_prompts_can_be_shown(run):
     result = run("peek", str(PROMPTS), *KEYS, f"--from-ckpt={RUN}", "--n=1", "--full")
     assert "#0  in flight, group 644" in result.out
-    assert resumed(19).get_samples(1)[0][0].prompt[0]["content"] in result.out
+    prompt = resumed(19).get_samples(1)[0][0].prompt
+    assert isinstance(prompt, list)
+    assert prompt[0]["content"] in result.out
 
 
 @pytest.mark.parametrize("other", ["--epoch=1", "--offset=1", "--row-id=1", "--batches=1"])
