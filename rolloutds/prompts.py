@@ -81,7 +81,7 @@ class PromptSettings:
             media,
             self.apply_chat_template,
         ]
-        return "prompts-1 " + json.dumps(fields, sort_keys=True)
+        return "prompts-2 " + json.dumps(fields, sort_keys=True)
 
 
 def _check_media_setting(kind: Any, column: Any) -> None:
@@ -166,16 +166,29 @@ class RowInspector:
 
 
 def _read_content(row: dict[str, Any], settings: PromptSettings) -> str | list[Message]:
+    content = _read_prompt(row, settings)
+    if isinstance(content, str) or not settings.multimodal_keys:
+        return content
+    return _place_media(content, _media_columns(row, settings.multimodal_keys))
+
+
+def _read_prompt(row: dict[str, Any], settings: PromptSettings) -> str | list[Message]:
+    """The prompt as it is, before media are placed."""
     prompt = lookup(row, settings.input_key)
-    if isinstance(prompt, str):
-        if not settings.needs_messages:
-            return prompt
-        messages = [{"role": "user", "content": prompt}]
-    else:
-        messages = _check_messages(prompt, settings)
-    if not settings.multimodal_keys:
-        return messages
-    return _place_media(messages, _media_columns(row, settings.multimodal_keys))
+    if not isinstance(prompt, str):
+        return _check_messages(prompt, settings)
+    return [{"role": "user", "content": prompt}] if settings.needs_messages else prompt
+
+
+def _read_media(row: dict[str, Any], settings: PromptSettings) -> None:
+    """Raises what is wrong with the media of a row, and only that."""
+    columns = _media_columns(row, settings.multimodal_keys or {})
+    try:
+        content = _read_prompt(row, settings)
+    except PromptError:
+        return  # the prompt's own fault; there is nothing to place media in
+    if isinstance(content, list):
+        _place_media(content, columns)
 
 
 def _check_messages(prompt: Any, settings: PromptSettings) -> list[Message]:
@@ -341,7 +354,8 @@ _METADATA_EXPECTED: Final = "an object, or JSON text of one"
 
 _Rule = Callable[[dict[str, Any], PromptSettings], Any]
 _RULES: Final[tuple[tuple[str, _Rule], ...]] = (
-    ("prompt", _read_content),
+    ("prompt", _read_prompt),
+    ("media", _read_media),
     ("tools", _read_tools),
     ("metadata", _read_metadata),
     ("label", _read_label),

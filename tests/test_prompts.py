@@ -341,7 +341,7 @@ def test_inspectors_pickle_and_have_a_stable_identity() -> None:
     row = {"text": "<image>", "images": []}
     assert again(row) == inspector(row) != []
     assert again.identity == inspector.identity
-    expected = 'prompts-1 ["text", null, "metadata", "tools", {"image": "images"}, false]'
+    expected = 'prompts-2 ["text", null, "metadata", "tools", {"image": "images"}, false]'
     assert inspector.identity == expected
 
 
@@ -406,3 +406,17 @@ def test_parts_joined_again_are_the_text(pieces: list[str]) -> None:
     columns = {f"{kind}s": [f"<{kind}>"] * text.count(f"<{kind}>") for kind in ("image", "video")}
     content = content_of(text, {"image": "images", "video": "videos"}, **columns)
     assert "".join(part[part["type"]] for part in content) == text
+
+
+def test_media_have_a_code_of_their_own() -> None:
+    inspect = RowInspector(settings(multimodal_keys=IMAGES))
+
+    def codes(**row: Any) -> list[str]:
+        return [finding.code for finding in inspect(row)]
+
+    assert codes(text="<image>", images=[]) == ["media"]
+    assert codes(text="a", images="a.png") == ["media"]
+    assert codes(text=["a column and a mark"], images=[]) == ["prompt"]
+    assert codes(text=4, images="a.png") == ["prompt", "media"]
+    assert codes(text=4, images=["a.png"]) == ["prompt"]
+    assert codes(text="<image>", images=["a.png"]) == []

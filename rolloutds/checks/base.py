@@ -111,6 +111,7 @@ class Totals:
         num_bad: lines that are no rows.
         num_blank: lines of white space only.
         names: the file each part belongs to.
+        lineless: files whose rows are no lines (Parquet).
     """
 
     num_rows: int = 0
@@ -119,6 +120,7 @@ class Totals:
     num_bytes: int = 0
     num_lines: dict[int, int] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
+    lineless: set[str] = field(default_factory=set)
 
     def merge(self, later: Totals) -> None:
         """Adds what a later part holds."""
@@ -128,6 +130,7 @@ class Totals:
         self.num_bytes += later.num_bytes
         self.num_lines.update(later.num_lines)
         self.names.update(later.names)
+        self.lineless |= later.lineless
 
     def place(self, row: int) -> tuple[str, int]:
         """File and physical line, from 0, of a row's number."""
@@ -139,9 +142,9 @@ class Totals:
         return name, line
 
     def spot(self, row: int) -> str:
-        """``file:line`` of a row's number."""
+        """``file:line`` of a row's number, or ``file row N``."""
         name, line = self.place(row)
-        return f"{name}:{line + 1}"
+        return f"{name} row {line}" if name in self.lineless else f"{name}:{line + 1}"
 
 
 class Check(ABC):

@@ -49,7 +49,7 @@ class RowBatch:
         numbers: the number of each.
         settings: what a run reads of a row.
         data: the text they were read from, which may hold other lines too.
-        lines: the text of each, or None (Parquet).
+        lines: the text of each; None where `data` is nothing but their lines, and for Parquet.
         bad: lines between them that are no rows.
         odd: positions of rows that only Python's json accepts.
         is_parquet: whether they come from Parquet.
@@ -72,7 +72,7 @@ class RowBatch:
         self.numbers = numbers
         self.settings = settings
         self.data = data
-        self.lines = lines
+        self._lines = lines
         self.bad = bad
         self.odd = odd
         self.is_parquet = is_parquet
@@ -81,6 +81,13 @@ class RowBatch:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @cached_property
+    def lines(self) -> list[bytes] | None:
+        """The text of each row; None for Parquet."""
+        if self._lines is None and not self.is_parquet:
+            return self.data.splitlines(keepends=True)
+        return self._lines
 
     def digest(self, i: int) -> str:
         """Names the content of a row, whatever its line."""

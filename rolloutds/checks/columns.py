@@ -77,4 +77,4 @@ class Columns:
 
     def num_keys(self) -> int:
         """How many keys all objects have together."""
-        return sum(map(len, self.objects))
+        return len(self._flat) if self._flat is not None else sum(map(len, self.objects))

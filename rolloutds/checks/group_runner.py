@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 
 from rolloutds.checks.base import Found, GroupCheck, GroupSpot
@@ -16,21 +17,19 @@ from rolloutds.rollouts import open_groups
 from rolloutds.rollouts.base import ReadGroup
 
 
-def check_groups_of(one: Input, settings: CheckSettings, selection: Selection) -> Result:
-    """Checks buffer files and rollout dumps.
+def check_groups_of(
+    inputs: Sequence[Input], settings: CheckSettings, selection: Selection
+) -> Result:
+    """Checks buffer files and rollout dumps, together: one file may contradict another.
 
     Raises:
         DataNotFoundError: there is no such file.
     """
     checks = checks_on_groups(settings, selection)
-    groups = open_groups(one.path or one.name, n_samples_per_prompt=settings.n_samples_per_prompt)
-    count = 0
-    for path in groups.paths:
-        shown = one.name if one.path is not None else path
-        opened = open_groups(path, n_samples_per_prompt=settings.n_samples_per_prompt)
-        count += check_group_stream(opened, shown, checks)
-    result = as_result(checks, selection)
-    result.checked = [Checked("groups", one.name, count, "group")]
+    files: list[str] = []
+    counts = [_check_input(one, settings, checks, files) for one in _different(inputs)]
+    result = as_result(checks, selection, files)
+    result.checked = counts
     result.ran = {check.code for check in checks}
     for check in checks:
         if isinstance(check, WrongGroupSize):
@@ -40,6 +39,25 @@ def check_groups_of(one: Input, settings: CheckSettings, selection: Selection) -
                 )
                 result.notices.append(text)
     return result
+
+
+def _different(inputs: Sequence[Input]) -> list[Input]:
+    """Inputs without those that lead to the same place as one before."""
+    places = {os.path.realpath(one.path or one.name): one for one in reversed(inputs)}
+    return [one for one in inputs if one in places.values()]
+
+
+def _check_input(
+    one: Input, settings: CheckSettings, checks: Sequence[GroupCheck], files: list[str]
+) -> Checked:
+    groups = open_groups(one.path or one.name, n_samples_per_prompt=settings.n_samples_per_prompt)
+    count = 0
+    for path in groups.paths:
+        shown = one.name if one.path is not None else path
+        files.append(shown)
+        opened = open_groups(path, n_samples_per_prompt=settings.n_samples_per_prompt)
+        count += check_group_stream(opened, shown, checks)
+    return Checked("groups", one.name, count, "group")
 
 
 def checks_on_groups(settings: CheckSettings, selection: Selection) -> list[GroupCheck]:
@@ -63,14 +81,17 @@ def check_group_stream(groups: Iterable[ReadGroup], file: str, checks: Sequence[
         for check in checks:
             if isinstance(check, UnreadableGroups):
                 what = str(error.headline).partition("\n")[0].removeprefix(f"{file}: ")
+                what = what.removesuffix("; what was looked for:")  # a list that is left out
                 check.add(Found(what, None, None, what, GroupSpot(file, None)))
     for check in checks:
         check.end_file(file)
     return count
 
 
-def as_result(checks: Sequence[GroupCheck], selection: Selection) -> Result:
-    """What checks on groups found, in the order of the groups."""
+def as_result(
+    checks: Sequence[GroupCheck], selection: Selection, files: Sequence[str] = ()
+) -> Result:
+    """What checks on groups found, in the order of the files and of the groups in them."""
     found: list[tuple[Finding, str]] = []
     result = Result()
     for check in checks:
@@ -82,19 +103,29 @@ def as_result(checks: Sequence[GroupCheck], selection: Selection) -> Result:
                 check.code,
                 check.name,
                 severity,
-                item.what,
+                _message(item.what, spot),
                 spot.file,
                 spot.line,
                 group=spot.group,
                 sample=spot.sample,
             )
             found.append((finding, item.identity))
-    files = list(dict.fromkeys(finding.file for finding, _ in found))
-    found.sort(key=lambda item: _order(item[0], files))
+    named = list(dict.fromkeys([*files, *(finding.file for finding, _ in found)]))
+    found.sort(key=lambda item: _order(item[0], named))
     result.findings = fingerprinted(found)
     result.counts = +result.counts
     result.severities = {code: selection.severity(code) for code in result.counts}
     return result
+
+
+def _message(what: str, spot: GroupSpot) -> str:
+    """The sentence; where the place is a line, with the group and the sample it is about."""
+    if spot.line is None or spot.group is None:
+        return what
+    name = f"group {spot.group}"
+    if spot.sample is not None:
+        return f"{name}, sample {spot.sample}: {what}"
+    return what if what.startswith(f"{name} ") else f"{name}: {what}"
 
 
 def _order(finding: Finding, files: Sequence[str]) -> tuple[int, int, int, int, str]:

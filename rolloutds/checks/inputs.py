@@ -73,6 +73,8 @@ def kind_of_file(path: str, *, suffix: str | None = None) -> Kind:
         suffix: to take it for a file of another suffix.
     """
     suffix = suffix or suffix_of(path)
+    if not os.path.isfile(path):  # noqa: PTH113 - a user's path, as it is
+        return "dataset"  # opening it says why; to open a pipe here would wait for its writer
     try:
         with open(path, "rb") as file:  # noqa: PTH123 - a user's path, as it is
             head = file.read(_HEAD_BYTES)
@@ -135,6 +137,8 @@ def first_rows(one: Input) -> list[dict[str, Any]]:
 
     try:
         path = one.path or find_files(split_slice(one.name)[0], READERS).paths[0]
+        if not os.path.isfile(path):  # noqa: PTH113 - a user's path, as it is
+            return []
         if suffix_of(path) == ".parquet":
             return [row for row, _ in zip(parquet_rows.rows(path), range(64), strict=False)]
         with open(path, "rb") as file:  # noqa: PTH123 - a user's path, as it is

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 from rolloutds.checks.base import Explanation, RowCheck, Severity
 from rolloutds.checks.batch import MARKS, RowBatch
 from rolloutds.checks.columns import Missing
-from rolloutds.checks.prompts import is_about_media
 
 _REMOTE = ("http://", "https://", "data:", "s3://", "gs://", "hf://")
 
@@ -30,9 +29,8 @@ class MediaMiscounted(RowCheck):
 
     def feed(self, batch: RowBatch) -> None:
         """Takes what placing the media said."""
-        for i, what in batch.findings("prompt"):
-            if is_about_media(what):
-                self.add_row(batch, i, what)
+        for i, what in batch.findings("media"):
+            self.add_row(batch, i, what)
 
 
 class MarksWithoutItems(RowCheck):

@@ -20,7 +20,7 @@ from rolloutds.readers.paths import find_files, suffix_of
 from rolloutds.readers.slicing import RowSlice, split_slice
 from rolloutds.rollouts import parquet_rows
 
-PART_BYTES: Final = 64 << 20
+PART_BYTES: Final = 32 << 20
 _HEAD_BYTES: Final = 64 << 10
 
 
@@ -79,7 +79,8 @@ def lay_out(
     """
     if path is not None:
         layout = Layout(shown_as or path)
-        _add_lines(layout, path, shown_as or path, part_bytes)
+        add = _add_parquet if suffix_of(path) == ".parquet" else _add_lines
+        add(layout, path, shown_as or path, part_bytes)
         return layout
     name, row_slice = split_slice(prompt_data)
     layout = Layout(prompt_data)

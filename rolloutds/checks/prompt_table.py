@@ -141,7 +141,12 @@ def _block(batch: RowBatch) -> Any:
     block["exact"] = exact
     key = batch.keys.label_key
     block["label"] = 0 if key is None else _label_hashes(batch, key)
-    block["row"] = np.fromiter(batch.numbers, "<u8", len(batch))
+    numbers = batch.numbers
+    block["row"] = (
+        np.arange(numbers.start, numbers.stop, dtype="<u8")
+        if isinstance(numbers, range)
+        else np.fromiter(numbers, "<u8", len(batch))
+    )
     prompts = batch.prompts
     if batch.kinds(batch.keys.input_key) <= _KINDS and all(prompts):
         return block

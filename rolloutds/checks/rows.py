@@ -117,9 +117,27 @@ class NotFinite(RowCheck):
 
     def _feed_values(self, batch: RowBatch) -> None:
         for i, row in enumerate(batch.rows):
-            name = next((key for key, value in row.items() if _is_not_finite(value)), None)
-            if name is not None:
-                self.add_row(batch, i, f"{name!r} is {row[name]!r}, not a finite number")
+            for key, value in row.items():
+                number = _first_not_finite(value)
+                if number is not None:
+                    place = repr(key) if number is value else f"a number in {key!r}"
+                    self.add_row(batch, i, f"{place} is {number!r}, not a finite number")
+                    break
+
+
+def _first_not_finite(value: Any) -> float | None:
+    """A number that is not finite, wherever it is in a value."""
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if _is_not_finite(item):
+            found: float = item
+            return found
+        if type(item) is dict:
+            waiting.extend(item.values())
+        elif type(item) in (list, tuple):
+            waiting.extend(item)
+    return None
 
 
 def _is_not_finite(value: Any) -> bool:
@@ -189,7 +207,9 @@ class RepeatedKey(RowCheck):
 
     def feed(self, batch: RowBatch) -> None:
         """Counts keys in the text and in the values; looks closely where they differ."""
-        if batch.lines is None or not _may_repeat(batch.data, _num_keys_of(batch)):
+        if batch.is_parquet or not _may_repeat(batch.data, _num_keys_of(batch)):
+            return
+        if batch.lines is None:
             return
         for i, (line, row) in enumerate(zip(batch.lines, batch.rows, strict=True)):
             if _row_may_repeat(line, row):
@@ -375,8 +395,8 @@ class LargestRow(RowCheck):
 
     def feed(self, batch: RowBatch) -> None:
         """Keeps the largest."""
-        if not batch.lines:
-            return
+        if len(batch.data) < _LARGE_BYTES or not batch.lines:
+            return  # no line of it is worth saying
         size = max(map(len, batch.lines))
         if size > self.largest[0]:
             position = next(i for i, line in enumerate(batch.lines) if len(line) == size)

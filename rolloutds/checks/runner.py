@@ -192,7 +192,7 @@ def _placed(
     if item.row is None:
         return _finding(check.code, item.what, selection, name)
     file, row_id = whole.totals.place(item.row)
-    has_lines = not file.endswith(".parquet")
+    has_lines = file not in whole.totals.lineless
     return _finding(
         check.code,
         item.what,

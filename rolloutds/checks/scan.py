@@ -35,6 +35,7 @@ from rolloutds.rollouts import parquet_rows
 PIECE_BYTES: Final = 1 << 17
 _PARQUET_ROWS: Final = 1024
 _decode: Final = msgspec.json.Decoder().decode
+_decode_lines: Final = msgspec.json.Decoder().decode_lines
 
 
 class Lines:
@@ -59,6 +60,11 @@ class Lines:
 
     def __iter__(self) -> Iterator[tuple[bytes, list[bytes]]]:
         """Whole lines, with their line ends: together, and one by one."""
+        for whole in self.pieces():
+            yield whole, whole.splitlines(keepends=True)
+
+    def pieces(self) -> Iterator[bytes]:
+        """Whole lines, some at a time."""
         offset = self._first_line()
         pieces: list[bytes] = []
         at = offset  # where the first of `pieces` lies
@@ -73,12 +79,10 @@ class Lines:
                 continue
             whole = b"".join([*pieces, data[:end]]) if pieces else data[:end]
             pieces = [data[end:]] if end < len(data) else []
-            lines = whole.splitlines(keepends=True)
             if at + len(whole) > self._stop:
-                lines = _before(lines, self._stop - at)
-                whole = b"".join(lines)
+                whole = b"".join(_before(whole.splitlines(keepends=True), self._stop - at))
                 at = self._stop
-            yield whole, lines
+            yield whole
             at += len(whole)
 
     def _read(self, offset: int) -> bytes:
@@ -135,7 +139,7 @@ def _before(lines: list[bytes], limit: int) -> list[bytes]:
 class _Parsed:
     rows: list[dict[str, Any]]
     numbers: Any
-    lines: list[bytes]
+    lines: list[bytes] | None
     bad: list[BadLine]
     odd: list[int]
     num_blank: int
@@ -157,6 +161,8 @@ def batches(
     """
     totals.names[part.number] = part.name
     totals.num_lines[part.number] = 0
+    if part.is_parquet:
+        totals.lineless.add(part.name)
     read = _parquet_batches if part.is_parquet else _json_batches
     yield from read(part, settings, totals, renderer)
 
@@ -167,13 +173,21 @@ def _json_batches(
     base = part.number << PART_BITS
     line_number = 0
     with open(part.path, "rb", buffering=0) as file:  # noqa: PTH123 - a user's path, as it is
-        for data, lines in Lines(file.fileno(), part.start, part.stop, part.size):
-            wanted = _within(lines, line_number, part)
-            if line_number == 0 and part.start == 0 and wanted and wanted[0].startswith(BOM):
-                wanted[0] = wanted[0][len(BOM) :]
-            parsed = _parse(data, wanted, base + line_number, is_last=part.stop >= part.size)
-            line_number += len(lines)
-            totals.num_lines[part.number] += len(lines)
+        for data in Lines(file.fileno(), part.start, part.stop, part.size).pieces():
+            first = base + line_number
+            values = _plain_rows(data) if part.last_line is None else None
+            if values is not None:
+                count = len(values)
+                parsed = _Parsed(values, range(first, first + count), None, [], [], 0)
+            else:
+                lines = data.splitlines(keepends=True)
+                count = len(lines)
+                wanted = _within(lines, line_number, part)
+                if line_number == 0 and part.start == 0 and wanted and wanted[0].startswith(BOM):
+                    wanted[0] = wanted[0][len(BOM) :]
+                parsed = _parse(data, wanted, first, is_last=part.stop >= part.size)
+            line_number += count
+            totals.num_lines[part.number] += count
             totals.num_bytes += len(data)
             _drop_rows_before(parsed, base + part.first_line)
             totals.num_rows += len(parsed.rows)
@@ -197,13 +211,35 @@ def _within(lines: list[bytes], first: int, part: PartOfData) -> list[bytes]:
     return lines[: max(part.last_line + 1 - first, 0)]
 
 
+def _plain_rows(data: bytes) -> list[Any] | None:
+    """The rows of lines that hold an object each and nothing else; None where some may not.
+
+    The decoder takes objects wherever they end. So each line has to begin and end with a brace,
+    which puts every line end between two objects, and there have to be as many as lines.
+    """
+    import numpy as np
+
+    if not data.startswith(b"{") or b"\r" in data:
+        return None
+    characters = np.frombuffer(data, np.uint8)
+    ends = np.flatnonzero(characters[:-1] == 0x0A)
+    is_plain = (characters[ends - 1] == 0x7D).all() and (characters[ends + 1] == 0x7B).all()
+    if not (is_plain and data.endswith((b"}\n", b"}"))) or has_long_digits(data):
+        return None
+    try:
+        values = _decode_lines(data)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        return None
+    return values if len(values) == len(ends) + 1 else None
+
+
 def _drop_rows_before(parsed: _Parsed, first: int) -> None:
     """Leaves out rows before the slice; lines that are no rows stay, since they shift it."""
     count = sum(1 for number in parsed.numbers if number < first) if first else 0
     if not count or (parsed.numbers and parsed.numbers[0] >= first):
         return
     parsed.rows, parsed.numbers = parsed.rows[count:], parsed.numbers[count:]
-    parsed.lines = parsed.lines[count:]
+    parsed.lines = parsed.lines[count:] if parsed.lines is not None else None
     parsed.odd = [i - count for i in parsed.odd if i >= count]
 
 
@@ -219,7 +255,8 @@ def _parse(data: bytes, lines: list[bytes], first: int, *, is_last: bool) -> _Pa
 
 
 def _parse_each(lines: list[bytes], first: int, *, is_last: bool) -> _Parsed:
-    parsed = _Parsed([], [], [], [], [], 0)
+    parsed = _Parsed([], [], None, [], [], 0)
+    kept: list[bytes] = []
     for number, line in enumerate(lines, first):
         try:
             value, is_odd = _value(line)
@@ -238,7 +275,8 @@ def _parse_each(lines: list[bytes], first: int, *, is_last: bool) -> _Parsed:
             parsed.odd.append(len(parsed.rows))
         parsed.rows.append(value)
         parsed.numbers.append(number)
-        parsed.lines.append(line)
+        kept.append(line)
+    parsed.lines = kept
     return parsed
 
 
@@ -265,9 +303,25 @@ def _bad_line(number: int, line: bytes, error: Exception, *, is_cut: bool) -> Ba
     return BadLine(number, kind, fault.column if fault else None, what, line)
 
 
+def _refuse_repeated_columns(part: PartOfData, settings: CheckSettings) -> None:
+    """Refuses what a run would: two columns of one name, where that name is read."""
+    keys = settings.prompts
+    read = [keys.input_key, keys.label_key, keys.metadata_key, keys.tool_key, *keys.media_keys]
+    heads = {head for key in read if key for head in (key, key.partition(".")[0])}
+    names = [name for name, _ in parquet_rows.columns(part.path)]
+    for name in names:
+        if name in heads and names.count(name) > 1:
+            raise DataError(
+                f"{names.count(name)} columns are named {name!r}, expected one",
+                where=part.name,
+                hint="Write the file again with a name of its own for each column.",
+            )
+
+
 def _parquet_batches(
     part: PartOfData, settings: CheckSettings, totals: Totals, renderer: Renderer | None
 ) -> Iterator[RowBatch]:
+    _refuse_repeated_columns(part, settings)
     base = part.number << PART_BITS
     rows = islice(enumerate(parquet_rows.rows(part.path)), part.start, part.stop)
     count = part.start

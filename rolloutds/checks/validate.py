@@ -75,13 +75,18 @@ def validate(
         config = config_of(Input("dataset", options.against))
         evaluation = read_evaluation(options.against, check_settings(config, options))
     whole = Result()
+    groups = [one for one in inputs if one.kind == "groups"]
     for one in inputs:
-        if one.kind == "checkpoint":
+        if one.kind == "groups":
+            if one is groups[0]:
+                settings = check_settings(config_of(one), options)
+                whole.add(check_groups_of(groups, settings, options.selection))
+        elif one.kind == "checkpoint":
             against, notices = _against(inputs, config_of, options)
             whole.add(check_checkpoints(one.path or one.name, options.selection, against))
             whole.notices += notices
         else:
-            whole.add(_validate_one(one, config_of(one), options, evaluation, progress))
+            whole.add(_validate_dataset(one, config_of(one), options, evaluation, progress))
     return whole
 
 
@@ -111,15 +116,13 @@ def _against(
     )
 
 
-def _validate_one(
+def _validate_dataset(
     one: Input,
     config: DataSourceConfig,
     options: Options,
     evaluation: EvaluationSet | None,
     progress: Callable[[Input, int], Progress] | None,
 ) -> Result:
-    if one.kind == "groups":
-        return check_groups_of(one, check_settings(config, options), options.selection)
     settings = replace(check_settings(config, options), evaluation=evaluation)
     layout = lay_out(one.name, shown_as=one.name, path=one.path, part_bytes=options.part_bytes)
     report = None if progress is None else progress(one, layout.num_bytes)

@@ -144,7 +144,7 @@ def validate(
         raise ConfigError("--write-baseline without --baseline", expected="the file to write")
     resolved = _resolve(invocation, paths)
     keys = _Keys(resolved)
-    with _inputs(paths or _configured(resolved), kind) as inputs:
+    with _inputs(paths or _configured(resolved, table), kind) as inputs:
         options = request.options(resolved)
         progress = _Bars()
         try:
@@ -241,9 +241,19 @@ class _Table:
 
     def path(self, key: str) -> str | None:
         value = self._get(key, str, "a path")
-        if value is None or self._path is None:
-            return None
-        return str(self._path.parent / Path(value).expanduser())
+        return None if value is None else self._found(value)
+
+    def paths(self, key: str) -> list[str]:
+        value = self._get(key, (str, list), "a path, or a list of paths")
+        values = [value] if isinstance(value, str) else value or []
+        if not all(isinstance(path, str) for path in values):
+            raise self._wrong(key, f"{value!r:.60}", "a path, or a list of paths")
+        return [self._found(path) for path in values]
+
+    def _found(self, path: str) -> str:
+        """A path of the config: from the folder the config is in."""
+        folder = self._path.parent if self._path is not None else Path()
+        return str(folder / Path(path).expanduser())
 
 
 _TABLE_KEYS = (
@@ -256,6 +266,7 @@ _TABLE_KEYS = (
     "against",
     "check-media",
     "jobs",
+    "buffer",
 )
 
 
@@ -275,10 +286,10 @@ def _resolve(invocation: Invocation, paths: list[str] | None) -> ResolvedConfig:
     return invocation.resolve()
 
 
-def _configured(resolved: ResolvedConfig) -> list[str]:
-    """What the config names: the data, and the checkpoints to resume from."""
+def _configured(resolved: ResolvedConfig, table: _Table) -> list[str]:
+    """What the config names: the data, buffers and dumps, the checkpoints to resume from."""
     config = resolved.config
-    named = [config.prompt_data, config.load]
+    named = [config.prompt_data, *table.paths("buffer"), config.load]
     return [name for name in named if name is not None]
 
 
@@ -392,7 +403,8 @@ def _finish(
         output.say(notice, label="note")
     if request.writes_baseline and request.baseline is not None:
         count = write_baseline(request.baseline, result)
-        output.say(f"{count:,} findings written to {request.baseline}")
+        noun = "finding" if count == 1 else "findings"
+        output.say(f"{count:,} {noun} written to {request.baseline}")
     if request.baseline is not None:
         without_known(result, read_baseline(request.baseline))
     report = findings_report(
@@ -401,6 +413,7 @@ def _finish(
         shows_statistics=shows_statistics,
         fail_on=request.fail_on,
     )
+    _say_what_is_not_listed(report, invocation.format_name)
     _write(report, invocation.format_name, output_file)
     if invocation.format_name == "github":
         _write_job_summary(report)
@@ -408,8 +421,23 @@ def _finish(
         output.say(f"{summary(report.data)}, written to {output_file}")
 
 
+_COUNTS_ALL = ("text", "json", "github", "markdown")
+"""Formats that have a place for the findings that are counted and not listed."""
+
+
+def _say_what_is_not_listed(report: Report, format_name: str) -> None:
+    count = report.data["num_not_listed"]
+    if count and format_name not in _COUNTS_ALL:
+        noun = "finding is" if count == 1 else "findings are"
+        output.say(
+            f"{count:,} further {noun} not listed (--max-findings N lists more)", label="note"
+        )
+
+
 def _write(report: Report, format_name: str, output_file: str | None) -> None:
-    pieces = render_findings(report, format_name)
+    # A file gets no colour, whoever watches the command.
+    is_watched = output_file is None and sys.stdout is not None and sys.stdout.isatty()
+    pieces = render_findings(report, format_name, on_terminal=is_watched)
     if output_file is None:
         output.write_pieces(pieces, is_for_programs=format_name not in ("text", "markdown"))
         return

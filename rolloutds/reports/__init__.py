@@ -43,12 +43,18 @@ def render(report: Report, format_name: str, *, on_terminal: bool = False) -> It
     return pieces
 
 
-def render_findings(report: Report, format_name: str) -> Iterator[str]:
+FINDINGS_ON_TERMINAL = {"text": "rolloutds.reports.findings_terminal"}
+"""The same for findings."""
+
+
+def render_findings(
+    report: Report, format_name: str, *, on_terminal: bool = False
+) -> Iterator[str]:
     """The report of findings in the format of that name.
 
     Raises:
         KeyError: there is no such format.
     """
-    module = importlib.import_module(FINDING_FORMATS[format_name])
-    pieces: Iterator[str] = module.render(report)
+    modules = FINDING_FORMATS | FINDINGS_ON_TERMINAL if on_terminal else FINDING_FORMATS
+    pieces: Iterator[str] = importlib.import_module(modules[format_name]).render(report)
     return pieces

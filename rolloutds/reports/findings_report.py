@@ -93,6 +93,19 @@ def checked_text(data: Any) -> str:
     return f"{', '.join(parts)} of {where}"
 
 
+def checks_text(data: Any) -> str:
+    """How many checks ran, in words."""
+    count = len(data["codes_run"])
+    return "1 check" if count == 1 else f"{count} checks"
+
+
+def known_text(data: Any) -> str:
+    """How many findings a baseline knows, in words."""
+    count = data["num_known"]
+    found = "1 known finding" if count == 1 else f"{count:,} known findings"
+    return f"{found} (baseline) {'is' if count == 1 else 'are'} not shown."
+
+
 def skipped_texts(data: Any) -> list[str]:
     """One line for each reason: the codes that were skipped for it."""
     by_reason: dict[str, list[str]] = {}
@@ -123,7 +136,7 @@ def _facts(data: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if data["shows_statistics"]:
         for count in data["statistics"]:
             yield count["code"], f"{count['count']:,} {count['severity']} ({count['name']})"
-    yield "checked", f"{checked_text(data)}, by {len(data['codes_run'])} checks"
+    yield "checked", f"{checked_text(data)}, by {checks_text(data)}"
     for text in skipped_texts(data):
         yield "skipped", text
 

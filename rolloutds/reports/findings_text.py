@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
 from rolloutds.checks.base import SEVERITIES
-from rolloutds.reports.findings_report import checked_text, place_of, skipped_texts, summary
+from rolloutds.reports.findings_report import (
+    checked_text,
+    checks_text,
+    known_text,
+    place_of,
+    skipped_texts,
+    summary,
+)
 from rolloutds.reports.model import Report
 from rolloutds.reports.visible import shortened, visible
 
@@ -22,8 +27,12 @@ _STYLES = {"error": "1;31", "warning": "1;33", "note": "1;36"}
 
 def render(report: Report) -> Iterator[str]:
     """Errors, warnings, notes; a summary; what was checked and what was skipped."""
+    return findings_text(report, is_styled=False)
+
+
+def findings_text(report: Report, *, is_styled: bool) -> Iterator[str]:
+    """The same, in colour for a terminal."""
     records = list(report.records)
-    is_styled = _is_styled()
     for severity in SEVERITIES:
         some = [record for record in records if record["severity"] == severity]
         if some:
@@ -59,12 +68,14 @@ def _line(record: Mapping[str, Any], *, is_styled: bool) -> str:
 def _closing(data: Any) -> Iterator[str]:
     yield f"{summary(data)}."
     if data["num_known"]:
-        yield f"{data['num_known']:,} known findings (baseline) are not shown."
+        yield known_text(data)
     if data["num_not_listed"]:
-        yield f"{data['num_not_listed']:,} further findings are counted, not listed:"
+        count = data["num_not_listed"]
+        found = "1 further finding is" if count == 1 else f"{count:,} further findings are"
+        yield f"{found} counted, not listed:"
     if data["shows_statistics"] or data["num_not_listed"]:
         yield from _statistics(data["statistics"])
-    yield f"Checked {checked_text(data)} with {len(data['codes_run'])} checks."
+    yield f"Checked {checked_text(data)} with {checks_text(data)}."
     yield from (f"Skipped {text}" for text in skipped_texts(data))
     if data["statistics"]:
         code = min(data["statistics"], key=lambda s: SEVERITIES.index(s["severity"]))["code"]
@@ -76,12 +87,6 @@ def _statistics(statistics: Sequence[dict[str, Any]]) -> Iterator[str]:
     for item in sorted(statistics, key=lambda s: SEVERITIES.index(s["severity"])):
         count = f"{item['count']:,}".rjust(width)
         yield f"  {count}  {item['code']}  {item['severity']}  {item['name']}"
-
-
-def _is_styled() -> bool:
-    if os.environ.get("NO_COLOR"):
-        return False
-    return bool(os.environ.get("FORCE_COLOR")) or (sys.stdout is not None and sys.stdout.isatty())
 
 
 def _styled(text: str, style: str, *, is_styled: bool) -> str:

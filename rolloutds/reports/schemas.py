@@ -1,57 +1,38 @@
-"""JSON Schemas of what commands print with ``--format json``: one entry a kind.
-
-Keys may be added within a schema version, so further keys are allowed everywhere.
-"""
+"""JSON Schemas of what commands print with ``--format json``: one entry a kind."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from rolloutds.reports.model import SCHEMA_VERSION
-
-Schema = dict[str, Any]
-
-_DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
-TEXT: Final[Schema] = {"type": "string"}
-COUNT: Final[Schema] = {"type": "integer", "minimum": 0}
-FLAG: Final[Schema] = {"type": "boolean"}
-ANY: Final[Schema] = {}
-
-
-def maybe(schema: Schema) -> Schema:
-    """The same, or null."""
-    return {"anyOf": [schema, {"type": "null"}]}
-
-
-def listed(schema: Schema) -> Schema:
-    """A list of it."""
-    return {"type": "array", "items": schema}
-
-
-def record(**fields: Schema) -> Schema:
-    """An object that has these keys."""
-    return {"type": "object", "properties": fields, "required": sorted(fields)}
-
-
-def _document(kind: str, **fields: Schema) -> Schema:
-    known: dict[str, Schema] = {"kind": {"const": kind}}
-    known["schema_version"] = {"const": SCHEMA_VERSION}
-    return {"$schema": _DIALECT, "title": f"rolloutds {kind}", **record(**known, **fields)}
-
-
-_SEVERITY: Final[Schema] = {"enum": ["error", "warning", "note"]}
-_CODE: Final[Schema] = {"type": "string", "pattern": "^[A-Z]+[0-9]{3}$"}
+from rolloutds.reports.buffer_schemas import BUFFER_SCHEMAS
+from rolloutds.reports.ckpt_schemas import CKPT_SCHEMAS, CURSOR_FILE
+from rolloutds.reports.schema_parts import (
+    ANY,
+    CODE,
+    COUNT,
+    FLAG,
+    OBJECT,
+    SEVERITY,
+    TEXT,
+    WHOLE,
+    Schema,
+    document,
+    listed,
+    maybe,
+    named,
+    record,
+)
 
 FINDING: Final = record(
-    code=_CODE,
+    code=CODE,
     name=TEXT,
-    severity=_SEVERITY,
+    severity=SEVERITY,
     message=TEXT,
     file=TEXT,
     line=maybe({"type": "integer", "minimum": 1}),
     column=maybe({"type": "integer", "minimum": 1}),
     row_id=maybe(COUNT),
-    group=maybe({"type": "integer"}),
+    group=maybe(WHOLE),
     sample=maybe(COUNT),
     fingerprint=TEXT,
 )
@@ -65,10 +46,14 @@ _DATA: Final[dict[str, Schema]] = {
     "files": listed(_FILE),
     "slice": maybe(TEXT),
     "num_rows": COUNT,
+    "num_lines": COUNT,
+    "num_blank": COUNT,
+    "num_skipped": COUNT,
+    "num_outside_slice": COUNT,
     "num_too_long": COUNT,
     "rollout_max_prompt_len": maybe(COUNT),
     "rollout_shuffle": FLAG,
-    "rollout_seed": {"type": "integer"},
+    "rollout_seed": maybe(WHOLE),
     "rollout_batch_size": maybe(COUNT),
     "n_samples_per_prompt": COUNT,
     "input_key": TEXT,
@@ -76,24 +61,33 @@ _DATA: Final[dict[str, Schema]] = {
     "tokenizer": maybe(TEXT),
     "apply_chat_template": FLAG,
 }
+# Groups of a state may be of no row of the data, and in no epoch.
 _GROUP: Final = record(
     position=COUNT,
-    epoch_id=COUNT,
-    sample_offset=COUNT,
-    row_id=COUNT,
+    epoch_id=maybe(COUNT),
+    sample_offset=maybe(COUNT),
+    row_id=maybe(COUNT),
     line=maybe(COUNT),
-    file=TEXT,
-    sample_group_index=maybe(COUNT),
-    sample_index=maybe(COUNT),
+    file=maybe(TEXT),
+    sample_group_index=maybe(WHOLE),
+    sample_index=maybe(WHOLE),
     n_samples_per_prompt=COUNT,
     prompt=ANY,
     prompt_tokens=maybe(COUNT),
     label=ANY,
-    metadata={"type": "object"},
+    metadata=OBJECT,
+    optional={"rollout_id": maybe(COUNT), "origin": TEXT},
 )
+_CURSOR: Final[dict[str, Schema]] = {
+    "epoch_id": COUNT,
+    "sample_offset": COUNT,
+    "sample_group_index": COUNT,
+    "sample_index": COUNT,
+}
+_SPAN: Final = record(epoch_id=COUNT, start=COUNT, stop=COUNT)
 
 SCHEMAS: dict[str, Schema] = {
-    "validate": _document(
+    "validate": document(
         "validate",
         num_errors=COUNT,
         num_warnings=COUNT,
@@ -101,7 +95,7 @@ SCHEMAS: dict[str, Schema] = {
         num_listed=COUNT,
         num_not_listed=COUNT,
         num_known=COUNT,
-        fail_on=_SEVERITY,
+        fail_on=SEVERITY,
         shows_statistics=FLAG,
         checked=listed(
             record(
@@ -112,19 +106,19 @@ SCHEMAS: dict[str, Schema] = {
                 num_bytes=COUNT,
             )
         ),
-        codes_run=listed(_CODE),
-        skipped=listed(record(code=_CODE, reason=TEXT)),
-        statistics=listed(record(code=_CODE, name=TEXT, severity=_SEVERITY, count=COUNT)),
+        codes_run=listed(CODE),
+        skipped=listed(record(code=CODE, reason=TEXT)),
+        statistics=listed(record(code=CODE, name=TEXT, severity=SEVERITY, count=COUNT)),
         notices=listed(TEXT),
         findings=listed(FINDING),
     ),
-    "explain": _document(
+    "explain": document(
         "explain",
         codes=listed(
             record(
-                code=_CODE,
+                code=CODE,
                 name=TEXT,
-                severity=_SEVERITY,
+                severity=SEVERITY,
                 needs=listed(TEXT),
                 what=TEXT,
                 why=TEXT,
@@ -133,8 +127,17 @@ SCHEMAS: dict[str, Schema] = {
             )
         ),
     ),
-    "peek": _document("peek", **_DATA, start=ANY, groups=listed(_GROUP)),
-    "plan": _document(
+    # `start` where consecutive groups are shown, `checkpoint` where they are a state's next.
+    "peek": document(
+        "peek",
+        **_DATA,
+        groups=listed(_GROUP),
+        optional={
+            "start": record(**_CURSOR, rollout_id=maybe(COUNT)),
+            "checkpoint": CURSOR_FILE,
+        },
+    ),
+    "plan": document(
         "plan",
         **_DATA,
         samples_per_rollout=COUNT,
@@ -142,7 +145,10 @@ SCHEMAS: dict[str, Schema] = {
         num_leftover_rows=COUNT,
         num_rollout=maybe(COUNT),
         num_groups=maybe(COUNT),
-        end=ANY,
+        rollouts_until_repeat=maybe(COUNT),
+        epochs_until_repeat=maybe(COUNT),
+        num_mixed_rollouts=maybe(COUNT),
+        end=maybe(record(**_CURSOR)),
         leftover_rows=listed(record(file=TEXT, row_id=COUNT, line=maybe(COUNT))),
         wraps=listed(
             record(
@@ -151,31 +157,41 @@ SCHEMAS: dict[str, Schema] = {
                 num_groups_before=COUNT,
                 num_groups_after=COUNT,
                 is_inside_rollout=FLAG,
-                spans={"type": "array"},
+                spans=listed(_SPAN),
             )
         ),
     ),
-    "config": _document(
+    "config": document(
         "config",
         config_file=maybe(TEXT),
-        settings=listed(record(name=TEXT, value=ANY, origin=TEXT, default=ANY, help=TEXT)),
+        settings=listed(
+            record(
+                name=TEXT, value=ANY, origin=TEXT, default=ANY, flag=TEXT, variable=TEXT, help=TEXT
+            )
+        ),
     ),
-    "env": _document(
+    "env": document(
         "env",
         rolloutds=maybe(TEXT),
         python=TEXT,
+        python_implementation=TEXT,
         platform=TEXT,
         cache_folder=TEXT,
         config_file=maybe(TEXT),
-        variables={"type": "object"},
-        packages={"type": "object"},
+        variables=named(TEXT),
+        packages=named(maybe(TEXT)),
     ),
-    "cache": _document(
+    "cache": document(
         "cache",
         folder=TEXT,
         num_files=COUNT,
         num_bytes=COUNT,
-        files=listed(record(path=TEXT, kind=TEXT, num_bytes=COUNT)),
+        files=listed(
+            record(path=TEXT, kind=TEXT, source=maybe(TEXT), num_bytes=COUNT, modified=TEXT)
+        ),
     ),
+    "cache_clear": document("cache_clear", folder=TEXT, num_files=COUNT, num_bytes=COUNT),
+    **CKPT_SCHEMAS,
+    **BUFFER_SCHEMAS,
 }
 """The schema of each kind."""

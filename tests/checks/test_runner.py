@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 import pytest
@@ -193,6 +194,66 @@ def test_batches_number_lines_from_their_part(tmp_path):
     assert [totals.place(number) for number in batch.numbers] == [("name", 0), ("name", 3)]
     assert [totals.spot(bad.number) for bad in batch.bad] == ["name:3"]
     assert (totals.num_rows, totals.num_bad, totals.num_blank) == (2, 1, 1)
+
+
+ODD_LINES = st.lists(
+    st.sampled_from(
+        [
+            b'{"prompt": 1}',
+            b'{"prompt": {"a": {}}}',
+            b'{"prompt": "}\\n{"}',
+            b"{} {}",
+            b"{}{}",
+            b'{"a":',
+            b'{"b": 1}}',
+            b'"x": {}',
+            b'{"prompt": 1',
+            b'"label": 2}',
+            b", {}]}",
+            b"[{}",
+            b"{}]",
+            b"{}",
+            b" {}",
+            b"{} ",
+            b"",
+            b"1",
+            b'{"prompt": NaN}',
+            b'{"prompt": "\xff"}',
+            b'{"prompt": ' + b"9" * 4301 + b"}",
+        ]
+    ),
+    max_size=7,
+)
+
+
+@given(ODD_LINES, st.sampled_from([b"\n", b"\r\n"]), st.booleans())
+def test_rows_are_those_of_their_lines_wherever_objects_end(tmp_path_factory, lines, end, has_end):
+    data = end.join(lines) + (end if has_end else b"")
+    path = tmp_path_factory.mktemp("odd") / "f.jsonl"
+    path.write_bytes(data)
+    part = PartOfData(0, str(path), "f", 0, len(data), len(data))
+    found = [
+        (number, repr(row), line)
+        for batch in batches(part, SETTINGS, Totals(), None)
+        for number, row, line in zip(batch.numbers, batch.rows, batch.lines, strict=True)
+    ]
+    expected = []
+    for number, line in enumerate(data.splitlines(keepends=True)):
+        try:
+            value = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(value, dict):
+            expected.append((number, repr(value), line))
+    assert found == expected
+
+
+def test_each_file_may_begin_with_a_mark(tmp_path):
+    for name in ("1.jsonl", "2.jsonl"):
+        row = f'{{"prompt": "{name}"}}\n'
+        (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + row.encode())
+    codes = [f.code for f in check_dataset(str(tmp_path), input_key="prompt", ignore=["PORT005"])]
+    assert codes == ["PORT003", "PORT003"]
 
 
 def test_check_dataset_takes_settings_by_name(tmp_path):

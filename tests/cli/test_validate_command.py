@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from rolloutds.checks.registry import CHECKS
+from rolloutds.reports import FINDING_FORMATS
 
 PROMPT = ("--input-key", "prompt")
 LABEL = (*PROMPT, "--label-key", "label")
@@ -193,6 +196,41 @@ def test_b7_two_dumps_that_share_numbers(run, own_folder):
     (record,) = outcome.records
     assert record["file"].endswith("1.jsonl")
     assert outcome.code == 1
+    for names in (("0.jsonl", "1.jsonl"), ("0.jsonl", "1.jsonl", "0.jsonl", "./1.jsonl")):
+        paths = [str(folder / name) for name in names]
+        outcome = run("validate", *paths, "--select", "GROUP005", "--format", "jsonl")
+        (found,) = outcome.records
+        assert (found["file"], found["fingerprint"]) == (paths[1], record["fingerprint"])
+        assert outcome.code == 1
+    paths = [str(folder / "0.jsonl")] * 2
+    assert run("validate", *paths, "--select", "GROUP005").code == 0
+
+
+def test_b8_a_finding_names_group_sample_and_numbers(run, own_folder):
+    samples = [
+        {"index": i, "group_index": 7, "prompt": "a", "reward": 1, "response": "x"}
+        | {"status": "completed", "response_length": 1, "tokens": [1, 2]}
+        for i in range(4)
+    ]
+    samples[1]["loss_mask"] = []
+    samples[2]["reward"] = None
+    samples[3]["prompt"] = "b"
+    write(own_folder / "b.jsonl", {"group_index": 7, "samples": samples})
+    for name in ("text", "github", "gitlab", "junit", "sarif", "markdown"):
+        out = run("validate", "b.jsonl", "--format", name).out.replace("\\_", "_")
+        assert "group 7, sample 1: loss_mask has 0 items, expected 1" in out
+        assert "group 7, sample 2: no reward" in out
+        assert "group 7, sample 3: the prompt of sample 3 differs" in out
+
+
+def test_findings_of_groups_come_in_the_order_of_the_inputs(run, own_folder):
+    sample = {"index": 0, "group_index": 0, "prompt": "a", "reward": None, "status": "completed"}
+    write(own_folder / "b.jsonl", {"group_index": 0, "samples": [sample]})
+    write(own_folder / "a.jsonl", {"group_index": 0, "samples": [sample | {"prompt": "b"}]})
+    outcome = run("validate", "b.jsonl", "a.jsonl", "--fail-on=error", "--format=jsonl")
+    files = [record["file"] for record in outcome.records if record["severity"] == "error"]
+    assert files == sorted(files, reverse=True)
+    assert set(files) == {"a.jsonl", "b.jsonl"}
 
 
 def test_real_data_has_nothing_wrong(run, shared_data):
@@ -263,6 +301,22 @@ def test_the_config_table(run, own_folder):
     assert "validate.ignroe" in refused.err
 
 
+def test_without_paths_all_that_the_config_names_is_taken(run, repository, own_folder):
+    shutil.copytree(repository / "sample_data" / "run", own_folder / "run")
+    for name in ("prompts.jsonl", "buffer.jsonl"):
+        shutil.copy(repository / "sample_data" / name, own_folder / name)
+    settings = (repository / "sample_data" / "rolloutds.toml").read_text("utf-8")
+    config = own_folder / "rolloutds.toml"
+    config.write_text(settings + '\n[validate]\nbuffer = "buffer.jsonl"\n', "utf-8")
+    report = json.loads(run("validate", "--format=json").out)
+    assert [checked["kind"] for checked in report["checked"]] == ["dataset", "groups", "checkpoint"]
+    config.write_text(settings + '\n[validate]\nbuffer = ["buffer.jsonl"]\n', "utf-8")
+    assert json.loads(run("validate", "--format=json").out) == report
+    config.write_text(settings + "\n[validate]\nbuffer = [1]\n", "utf-8")
+    refused = run("validate")
+    assert (refused.code, "a list of paths" in refused.err) == (2, True)
+
+
 def test_baseline_survives_moved_lines(run, own_folder):
     write(own_folder / "b.jsonl", {"prompt": None, "id": 1}, {"prompt": "x"})
     args = ("validate", "b.jsonl", *PROMPT, "--baseline", "known.json")
@@ -271,7 +325,7 @@ def test_baseline_survives_moved_lines(run, own_folder):
     write(own_folder / "b.jsonl", {"prompt": "y"}, {"prompt": None, "id": 1}, {"prompt": "x"})
     moved = run(*args)
     assert moved.code == 0
-    assert "1 known findings" in moved.out
+    assert "1 known finding (baseline) is not shown" in moved.out
     write(own_folder / "b.jsonl", {"prompt": None, "id": 1}, {"prompt": None, "id": 2})
     new = run(*args, "--format", "jsonl")
     assert [record["line"] for record in new.records] == [2]
@@ -295,6 +349,14 @@ def test_max_findings_counts_the_rest(run, own_folder):
     assert outcome.code == 1
 
 
+@pytest.mark.parametrize("name", FINDING_FORMATS)
+def test_what_is_not_listed_is_said_in_every_format(run, own_folder, name):
+    write(own_folder / "b.jsonl", *("x" for _ in range(1_234)))
+    outcome = run("validate", "b.jsonl", *PROMPT, "--max-findings", "3", "--format", name)
+    said = outcome.out + outcome.err
+    assert "1,231" in said or '"num_not_listed": 1231' in said
+
+
 def test_split_bad_keeps_every_byte(run, own_folder):
     data = b'\xef\xbb\xbf{"prompt": "a"}\r\n\n{"prompt": \n{"prompt": null}\r{"prompt": "\xff"}\n {"prompt":"b"}'
     (own_folder / "s.jsonl").write_bytes(data)
@@ -314,6 +376,49 @@ def test_standard_input(run_process, own_folder):
     )
     record = json.loads(done.stdout)
     assert (record["file"], record["line"], done.returncode) == ("<stdin>", 1, 1)
+
+
+def test_parquet_on_standard_input(own_folder):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    rows = [{"prompt": prompt} for prompt in ("a", None, "a")]
+    parquet.write_table(pyarrow.Table.from_pylist(rows), "rows.parquet")
+    command = [sys.executable, "-m", "rolloutds", "validate", "-", "--format=jsonl"]
+    with Path("rows.parquet").open("rb") as file:
+        done = subprocess.run(
+            [*command, "--input-key=prompt"], stdin=file, capture_output=True, check=False
+        )
+    records = list(map(json.loads, done.stdout.splitlines()))
+    found = [(record["code"], record["row_id"], record["line"]) for record in records]
+    assert found == [("KEY002", 1, None), ("DUP001", 2, None)]
+    assert records[1]["message"] == "the same prompt as <stdin> row 0"
+    assert done.returncode == 1
+
+
+def test_parquet_numbers_inside_and_repeated_columns(run, own_folder):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    nested = pyarrow.table({"prompt": ["a"], "metadata": [{"a": [{"b": float("nan")}]}]})
+    parquet.write_table(nested, "nested.parquet")
+    (record,) = run("validate", "nested.parquet", *PROMPT, "--format=jsonl").records
+    assert record["code"] == "ROW005"
+    assert record["message"] == "a number in 'metadata' is nan, not a finite number"
+    columns = [pyarrow.array(["a"]), pyarrow.array(["b"])]
+    twice = pyarrow.Table.from_arrays(columns, names=["prompt", "prompt"])
+    parquet.write_table(twice, "twice.parquet")
+    outcome = run("validate", "twice.parquet", *PROMPT, "--select=ROW013", "--format=jsonl")
+    assert "2 columns are named 'prompt'" in outcome.records[0]["message"]
+    assert outcome.code == 1
+
+
+def test_a_pipe_by_name_is_refused_at_once(run_process, own_folder):
+    os.mkfifo("pipe.jsonl")
+    for args in ([], ["--kind", "dataset"], ["--input-key", "a", "--against", "pipe.jsonl"]):
+        outcome = run_process("validate", "pipe.jsonl", *args)
+        assert outcome.code == 3
+        assert "not a regular file" in outcome.err
 
 
 def test_processes_change_nothing(run_process, own_folder, monkeypatch):

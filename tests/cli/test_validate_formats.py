@@ -109,29 +109,39 @@ def test_output_file_is_written_whole(run, prompts, own_folder):
     assert sorted(path.name for path in own_folder.iterdir()) == ["out.sarif", "prompts.jsonl"]
 
 
-@pytest.mark.parametrize(
-    ("kind", "args"),
-    [
-        ("peek", ["peek", "--n", "2"]),
-        ("plan", ["plan", "--rollout-batch-size", "4"]),
-        ("config", ["config"]),
-        ("env", ["env"]),
-        ("cache", ["cache", "show"]),
-        ("explain", ["explain", "ROW001"]),
-        ("explain", ["explain"]),
-    ],
-)
-def test_json_of_other_commands_holds_to_its_schema(run, own_folder, kind, args):
-    outcome = run(*args, "--format", "json")
-    jsonschema.validate(json.loads(outcome.out), SCHEMAS[kind])
+def test_colour_is_for_a_terminal_only(run_process, run_on_terminal, prompts):
+    args = ("validate", "prompts.jsonl", "--input-key", "prompt", "--label-key", "label")
+    piped = run_process(*args, FORCE_COLOR="1", CLICOLOR_FORCE="1", TTY_COMPATIBLE="1")
+    assert piped.out == (GOLDEN / "text.txt").read_text("utf-8")
+    assert "\x1b[1;31mROW001" in run_on_terminal(*args, columns=80, NO_COLOR="").out
+    assert "\x1b" not in run_on_terminal(*args, columns=80, NO_COLOR="1").out
+    run_on_terminal(*args, "--output", "found.txt", columns=80, NO_COLOR="")
+    assert Path("found.txt").read_text("utf-8") == piped.out
 
 
-def test_schema_prints_what_it_holds(run, own_folder):
-    assert run("schema").out.split() == list(SCHEMAS)
-    for kind, schema in SCHEMAS.items():
-        printed = json.loads(run("schema", kind).out)
-        assert printed == json.loads(json.dumps(schema))
-        jsonschema.Draft202012Validator.check_schema(printed)
-    refused = run("schema", "valdate")
-    assert refused.code == 2
-    assert "did you mean validate?" in refused.err
+def test_prompts_and_media_are_told_apart_by_rule_not_by_wording(run, own_folder):
+    rows = [
+        {"prompt": ["has a column or a mark in it"], "images": []},
+        {"prompt": "<image>", "images": []},
+        {"prompt": 4, "images": "a.png"},
+    ]
+    Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    keys = ("--input-key", "prompt", "--multimodal-keys", '{"image": "images"}')
+    outcome = run(
+        "validate", "rows.jsonl", *keys, "--select", "PROMPT001,MEDIA001", "--format=jsonl"
+    )
+    found = [(record["line"], record["code"]) for record in outcome.records]
+    assert found == [(1, "PROMPT001"), (2, "MEDIA001"), (3, "MEDIA001"), (3, "PROMPT001")]
+
+
+def test_names_and_texts_cannot_forge_commands(run, own_folder):
+    name = "::error::forged##[error]x.jsonl"
+    row = {"prompt": [{"role": "##[error]y", "content": "a"}]}
+    (own_folder / name).write_text("".join(json.dumps(row) + "\n" for _ in range(15)), "utf-8")
+    keys = ("--input-key", "prompt", "--format", "github")
+    lines = run("validate", *keys, "--", name).out.splitlines()
+    assert not any("##[" in line for line in lines)
+    commands = [line for line in lines if line.lstrip().startswith("::")]
+    assert all(line.startswith(("::warning ", "::notice ")) for line in commands)
+    assert sum("PROMPT003" in line for line in lines) == 15
+    assert sum(line.startswith(":\\:error") for line in lines) > 0

@@ -1,0 +1,14 @@
+"""Findings on a terminal: the text, in colour unless NO_COLOR is set."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from rolloutds.reports.findings_text import findings_text
+from rolloutds.reports.model import Report
+
+
+def render(report: Report) -> Iterator[str]:
+    """The text, its headings and codes in the colour of their severity."""
+    return findings_text(report, is_styled=not os.environ.get("NO_COLOR"))
