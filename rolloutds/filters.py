@@ -267,7 +267,7 @@ def load_function(path: str) -> Callable[..., Any]:
 def _load_module(name: str, path: str) -> ModuleType:
     try:
         return _load_file(Path(name)) if name.endswith(".py") else importlib.import_module(name)
-    except Exception as error:  # whatever the module's own code raises
+    except (Exception, SystemExit) as error:  # whatever the module's own code raises
         raise FilterError(
             f"{name} cannot be imported ({type(error).__name__}: {error})",
             where=path,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import operator
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -26,6 +27,7 @@ Ended = Literal["empty", "rounds", "nothing new", "a group again", "error"]
 _MESSAGE_LIMIT = 300
 _VALUE_LIMIT = 40
 _EXACT_ROUNDS = 3
+_LONGEST_LIMIT = 365 * 24 * 3600
 
 
 @dataclass(frozen=True)
@@ -54,8 +56,9 @@ class ReplaySettings:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"{value} is too small", where=name, expected="at least 1")
-        if self.time_limit is not None and not 0 < self.time_limit < float("inf"):
-            raise ConfigError(f"{self.time_limit}", where="time_limit", expected="seconds above 0")
+        if self.time_limit is not None and not 0 < self.time_limit <= _LONGEST_LIMIT:
+            expected = f"seconds above 0, at most {_LONGEST_LIMIT:,} (a year)"
+            raise ConfigError(f"{self.time_limit}", where="time_limit", expected=expected)
 
 
 @dataclass
@@ -253,7 +256,7 @@ def commonest_size(groups: Iterable[Any]) -> int | None:
 def number_of(group: Any, position: int) -> GroupNumber:
     """What to call a group that came as the `position`-th, from 0."""
     index = getattr(first_sample(group), "group_index", None)
-    return index if isinstance(index, int) else f"#{position}"
+    return int(index) if isinstance(index, int) else f"#{position}"
 
 
 def expected_size(groups: Iterable[Any], settings: ReplaySettings) -> int:
@@ -300,7 +303,8 @@ class _Trial:
         self._watch = watch
         self._filter = buffer_filter
         self._groups = groups
-        self._args = args
+        self._args = _copy_args(args)
+        self._given_args = args
         self.settings = settings
         self._refill = refill
         self._num_refilled = 0
@@ -317,7 +321,13 @@ class _Trial:
         """The same trial before its first round, on new copies."""
         watch = ReplayWatch(on_call=self._watch.on_call)
         return _Trial(
-            self._filter, self._groups, self._args, self.settings, self._refill, self._size, watch
+            self._filter,
+            self._groups,
+            self._given_args,
+            self.settings,
+            self._refill,
+            self._size,
+            watch,
         )
 
     def _add(self, groups: Iterable[Any]) -> None:
@@ -439,6 +449,8 @@ class _Trial:
         value = outcome.value
         if not isinstance(value, list):
             self._note_wrong_type(f"returned {describe_value(value)}", number)
+            if isinstance(value, Coroutine):
+                value.close()  # else Python warns that nobody waited for it
             return []
         groups = []
         for position, group in enumerate(value):
@@ -509,7 +521,7 @@ class _Trial:
         if entry is not None:
             return entry.number
         index = getattr(first_sample(group), "group_index", None) if is_group(group) else None
-        return index if isinstance(index, int) else "?"
+        return int(index) if isinstance(index, int) else "?"
 
     def _look_for_edits(self, entry: _Entry, number: int | None) -> None:
         for edit in edits(entry.original, entry.group):
@@ -597,6 +609,14 @@ class _Trial:
         self._note("RPL014", f"{what} was put into the buffer{how}", done, number)
 
 
+def _copy_args(args: Any) -> Any:
+    """Settings of a trial's own, so that a filter that edits them does so for itself."""
+    try:
+        return copy.deepcopy(args)
+    except Exception:  # something in them cannot be copied
+        return args
+
+
 def _are_equal_lists(one: list[Any], other: list[Any]) -> bool:
     try:
         return bool(one == other)
@@ -619,8 +639,10 @@ def _rewards(group: Any) -> list[Any]:
 
 def plain_reward(value: Any) -> Any:
     """A reward as plain data; what is not becomes text."""
-    if value is None or isinstance(value, bool | int | float):
+    if value is None or type(value) in (bool, int, float):
         return value
+    if isinstance(value, int | float):
+        return float(value)  # a class that may be the filter's own
     if isinstance(value, dict):
         return {str(key): plain_reward(item) for key, item in value.items()}
     return _shown(value)

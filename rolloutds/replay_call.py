@@ -9,7 +9,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from types import FrameType, TracebackType
 from typing import Any
@@ -18,6 +18,11 @@ _KEPT_FRAMES = 12
 _REGENERATIONS = 1_000
 """Blocks of 624 words that a filter may honestly have drawn from the global generator."""
 _AGAIN_SECONDS = 0.2
+
+# Held here: a filter may put something else in their modules.
+_clock = time.perf_counter
+_get_state = random.getstate
+_Twister = random.Random
 
 
 class TimeUp(BaseException):
@@ -52,20 +57,25 @@ def call(function: Callable[[], Any], time_limit: float | None) -> Call:
     """
     before = _random_states()
     outcome = Call()
-    started = time.perf_counter()
+    started = _clock()
     try:
         with _limited(time_limit):
             outcome.value = function()
-    except KeyboardInterrupt:
-        raise
     except BaseException as error:  # SystemExit as well: it would end the run
+        if isinstance(error, KeyboardInterrupt) and _is_from_user():
+            raise
         outcome.error = error
         outcome.frames, outcome.looked_at = _own_frames(error.__traceback__)
         # It holds the frames, and with them everything the filter had.
         error.__traceback__ = None
-    outcome.seconds = time.perf_counter() - started
+    outcome.seconds = _clock() - started
     outcome.reseeded = _reseeded(before, _random_states())
     return outcome
+
+
+def _is_from_user() -> bool:
+    """Whether an interrupt is one of the terminal's, and not one that the filter raised."""
+    return signal.getsignal(signal.SIGINT) is not signal.SIG_DFL
 
 
 @contextmanager
@@ -112,14 +122,15 @@ _State = tuple[tuple[int, ...], int]
 
 
 def _random_states() -> dict[str, _State]:
-    words = random.getstate()[1]
+    words = _get_state()[1]
     states: dict[str, _State] = {"random": (words[:-1], words[-1])}
     numpy = sys.modules.get("numpy")
-    if numpy is not None and hasattr(numpy, "random"):
-        found = numpy.random.get_state(legacy=False)
-        if isinstance(found, Mapping) and found.get("bit_generator") == "MT19937":
-            state = found["state"]
-            states["numpy.random"] = (tuple(state["key"].tolist()), int(state["pos"]))
+    if numpy is not None:
+        with suppress(Exception):  # half imported, or another's in its place
+            found = numpy.random.get_state(legacy=False)
+            if isinstance(found, Mapping) and found.get("bit_generator") == "MT19937":
+                state = found["state"]
+                states["numpy.random"] = (tuple(state["key"].tolist()), int(state["pos"]))
     return states
 
 
@@ -133,7 +144,7 @@ def _is_drawn_from(before: _State, after: _State) -> bool:
     """Whether drawing numbers, and nothing else, leads from one state to the other."""
     if before[0] == after[0]:
         return after[1] >= before[1]
-    twister = random.Random()
+    twister = _Twister()
     # From the end of a block, each 624 words make a new one.
     twister.setstate((3, (*before[0], 624), None))
     for _ in range(_REGENERATIONS):

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import io
 import os
 import pickle
 import select
 import signal
 import sys
 import time
+import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
+from rolloutds.errors import RolloutDSError
 from rolloutds.filters import load_function
 from rolloutds.replay import (
     GroupNumber,
@@ -25,6 +29,7 @@ from rolloutds.replay import (
     ReplayRound,
     ReplaySettings,
     ReplayWatch,
+    describe_error,
     expected_size,
     number_of,
     replay,
@@ -35,6 +40,7 @@ _GRACE_SECONDS = 2.0
 """What the process has, beyond the time limit, to stop a call by itself and say so."""
 _PIECE = 1 << 16
 _HEAD = 8
+_KEPT_FRAMES = 4
 
 
 class _Word(NamedTuple):
@@ -50,9 +56,10 @@ Say = Callable[[_Word], None]
 class _EndedError(Exception):
     """The child did not end well; the text says how."""
 
-    def __init__(self, code: str, how: str) -> None:
+    def __init__(self, code: str, how: str, frames: Sequence[str] = ()) -> None:
         super().__init__(how)
         self.code = code
+        self.frames = list(frames)
 
 
 def replay_in_child(
@@ -110,7 +117,7 @@ def replay_in_child(
                 findings = word.value
     except _EndedError as ended:
         number = len(partial.rounds) + 1
-        found = ReplayFinding(ended.code, str(ended), number, num_groups=1)
+        found = ReplayFinding(ended.code, str(ended), number, num_groups=1, frames=ended.frames)
         partial.findings = [found, *findings]
         partial.never_served = _not_served(partial, [*groups, *refill[: partial.num_refilled]])
         return partial
@@ -207,6 +214,8 @@ def _read_words(reader: int, patience: float | None) -> Iterator[_Word]:
             deadline = time.monotonic() + (patience or 0.0) if is_call else None
             if word.kind == "error":
                 raise word.value
+            if word.kind == "broken":
+                raise _EndedError("RPL006", *word.value)
             yield word
 
 
@@ -214,14 +223,29 @@ def _next_word(held: bytearray) -> _Word | None:
     size = int.from_bytes(held[:_HEAD], "little")
     if len(held) < _HEAD or len(held) < _HEAD + size:
         return None
-    # From our own child, over our own pipe.
-    word: _Word = pickle.loads(bytes(held[_HEAD : _HEAD + size]))
+    try:
+        word = _Unpickler(io.BytesIO(held[_HEAD : _HEAD + size])).load()
+    except Exception as error:
+        raise _EndedError("RPL006", "the process of the filter said what makes no sense") from error
     del held[: _HEAD + size]
-    return word
+    return word if isinstance(word, _Word) else None
+
+
+class _Unpickler(pickle.Unpickler):
+    """For words only: what the filter's process says is not to run anything in this one."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module.partition(".")[0] != "rolloutds":
+            raise pickle.UnpicklingError(f"{module}.{name}")
+        return super().find_class(module, name)
 
 
 def _run_child(work: Callable[[Say], Any], writer: int) -> NoReturn:
+    own_id = os.getpid()
+
     def say(word: _Word) -> None:
+        if os.getpid() != own_id:
+            os._exit(0)  # a fork that the filter made, and that came back from it
         data = pickle.dumps(word)
         data = len(data).to_bytes(_HEAD, "little") + data
         while data:
@@ -230,21 +254,38 @@ def _run_child(work: Callable[[Say], Any], writer: int) -> NoReturn:
     try:
         faulthandler.disable()
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+        _give_up_stdout()
+        _go_first_when_memory_runs_out()
         with contextlib.redirect_stdout(sys.stderr):
             say(_Word("result", work(say)))
-    except BaseException as error:
-        say(_Word("error", _portable(error)))
+    except RolloutDSError as error:
+        say(_Word("error", error))
+    except BaseException as error:  # the filter may have changed any module under our feet
+        say(_Word("broken", (describe_error(error), _frames(error))))
     finally:
-        if sys.stderr is not None:
-            with contextlib.suppress(Exception):
-                sys.stderr.flush()
+        for stream in (sys.__stdout__, sys.stderr):
+            if stream is not None:
+                with contextlib.suppress(Exception):
+                    stream.flush()
         # Nothing of the parent's (buffers, handlers, atexit) may run twice.
         os._exit(0)
 
 
-def _portable(error: BaseException) -> BaseException:
+def _give_up_stdout() -> None:
+    """Lets what is written past `sys.stdout` (by C code, by other programs) go to stderr, too."""
     try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:
-        return RuntimeError(f"{type(error).__name__}: {error}")
-    return error
+        os.dup2(2, 1)
+    except OSError:  # stderr is closed
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def _go_first_when_memory_runs_out() -> None:
+    """Linux ends this process before any other one when a filter takes all memory there is."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
+
+
+def _frames(error: BaseException) -> list[str]:
+    found = traceback.extract_tb(error.__traceback__)[-_KEPT_FRAMES:]
+    return [f"{frame.filename}:{frame.lineno} in {frame.name}: {frame.line}" for frame in found]

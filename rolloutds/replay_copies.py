@@ -10,7 +10,14 @@ from rolloutds.group_forms import leaves
 from rolloutds.sample import Sample
 from rolloutds.state_copy import ATOMS, StateCopier
 
-_MISSING = object()
+
+class _NotSet:
+    def __repr__(self) -> str:
+        return "not set"
+
+
+NOT_SET = _NotSet()
+"""Stands for the value of a field that a sample does not have."""
 
 
 def copy_group(group: Any) -> Any:
@@ -48,7 +55,7 @@ def _copy_value(value: Any, copier: StateCopier) -> Any:
 
 
 class Edit(NamedTuple):
-    """A field of a sample that is not what it was."""
+    """A field of a sample that is not what it was; `NOT_SET` where there is none."""
 
     sample: int
     field: str
@@ -69,11 +76,9 @@ def edits(original: Any, group: Any) -> Iterator[Edit]:
 
 def _field_edits(position: int, before: dict[str, Any], after: dict[str, Any]) -> Iterator[Edit]:
     for name in dict.fromkeys([*before, *after]):
-        was, now = before.get(name, _MISSING), after.get(name, _MISSING)
+        was, now = before.get(name, NOT_SET), after.get(name, NOT_SET)
         if not _are_equal(was, now):
-            yield Edit(
-                position, name, *(None if value is _MISSING else value for value in (was, now))
-            )
+            yield Edit(position, name, was, now)
 
 
 def _fields(sample: Any) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from typing import Any
 
 from rolloutds.errors import GroupError
 
+_HIGHEST_VERSION = 2**63
+
 
 def reward_number(sample: Any, reward_key: str | None) -> float | None:
     """A sample's reward as a number; None where it has none (or NaN).
@@ -82,30 +84,58 @@ def _where(sample: Any) -> str:
 
 def weight_versions(sample: Any) -> list[int]:
     """Versions of the weights that generated a sample; those that are no whole number left out."""
-    found = getattr(sample, "weight_versions", None) or ()
+    found = getattr(sample, "weight_versions", None)
+    if not isinstance(found, list | tuple):
+        convert = getattr(found, "tolist", None)
+        listed = convert() if callable(convert) else found
+        found = listed if isinstance(listed, list) else [listed]
     return [number for number in map(_as_whole, found) if number is not None]
 
 
 def _as_whole(value: Any) -> int | None:
+    if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):
+        return None
     try:
-        return int(value)
+        number = int(value)
     except (TypeError, ValueError, OverflowError):
         return None
+    return number if abs(number) < _HIGHEST_VERSION else None
 
 
 def mean(numbers: Iterable[float | None]) -> float | None:
     """The mean of those that are numbers; None when none is."""
     found = [number for number in numbers if number is not None]
-    return math.fsum(found) / len(found) if found else None
+    if not found:
+        return None
+    try:
+        return math.fsum(found) / len(found)
+    except OverflowError:
+        return math.fsum(number / len(found) for number in found)
+    except ValueError:  # infinities of both signs
+        return math.nan
 
 
 def spread(numbers: Iterable[float | None]) -> float | None:
-    """The standard deviation (of the whole, not of a sample); None when none is a number."""
+    """The standard deviation (of the whole, not of a sample); None when none is a number.
+
+    It is infinite where one of them is, and NaN where one of them is NaN.
+    """
     found = [number for number in numbers if number is not None]
-    if not found:
+    center = mean(found)
+    if center is None:
         return None
+    if any(math.isnan(number) for number in found):
+        return math.nan
     if min(found) == max(found):
         return 0.0  # exactly, whatever rounding would make of it
-    center = math.fsum(found) / len(found)
-    total = math.fsum((number - center) ** 2 for number in found)
-    return math.sqrt(total / len(found)) if math.isfinite(center) else math.inf
+    if not math.isfinite(center):
+        return math.inf
+    try:
+        return _deviation(found, center)
+    except OverflowError:  # of a square
+        scale = max(map(abs, found))
+        return scale * _deviation([number / scale for number in found], center / scale)
+
+
+def _deviation(numbers: list[float], center: float) -> float:
+    return math.sqrt(math.fsum((number - center) ** 2 for number in numbers) / len(numbers))

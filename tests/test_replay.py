@@ -476,3 +476,27 @@ def test_every_code_is_explained():
         *("wrong-type", "wrong-size", "too-many", "returned-twice", "not-from-buffer"),
         *("exception", "time-limit"),
     }
+
+
+def test_args_that_a_filter_edits_are_its_own():
+    args = SimpleNamespace(num_calls=0)
+
+    def take(args, rollout_id, buffer, num_samples):
+        args.num_calls += 1
+        return [buffer.pop(args.num_calls % len(buffer))]
+
+    groups = [make_group(number, 1) for number in range(5)]
+    result = replay(take, groups, args=args, settings=ReplaySettings(num_samples=1))
+    assert args.num_calls == 0
+    assert [finding.code for finding in result.findings if finding.code == "RPL012"] == []
+
+
+def test_a_field_that_is_gone_is_called_not_set():
+    group = make_group(0, 1)
+    copied = copy_group(group)
+    del copied[0].__dict__["label"]
+    copied[0].extra = None
+    assert [(edit.field, repr(edit.was), repr(edit.now)) for edit in edits(group, copied)] == [
+        ("label", repr(group[0].label), "not set"),
+        ("extra", "not set", "None"),
+    ]

@@ -215,5 +215,5 @@ def _filter_args(
 def _value(text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {"True": True, "False": False, "None": None}.get(text, text)

@@ -21,7 +21,7 @@ def explain(
     ] = None,
     invocation: Invocation,
 ) -> None:
-    """Explain a code that `validate` reports: what, why it hurts, an example, how to fix."""
+    """Explain a code of `validate` or `buffer replay`: what, why it hurts, an example, a fix."""
     from rolloutds.reports.explain_report import code_report, list_report
 
     invocation.write(list_report() if code is None else code_report(code))

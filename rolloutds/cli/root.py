@@ -17,7 +17,7 @@ SUBCOMMANDS: dict[str, Subcommand] = {
     "ckpt": Subcommand("rolloutds.cli.ckpt", "Look at cursor files: where a run stands."),
     "buffer": Subcommand("rolloutds.cli.buffer", "Look into buffer files and dumps; convert them."),
     "validate": Subcommand("rolloutds.cli.validate", "Check data, groups and checkpoints, for CI."),
-    "explain": Subcommand("rolloutds.cli.explain", "Explain a code that validate reports."),
+    "explain": Subcommand("rolloutds.cli.explain", "Explain the code of a finding, and the fix."),
     "schema": Subcommand("rolloutds.cli.schema", "Print the JSON Schema of a command's JSON."),
     "config": Subcommand("rolloutds.cli.config", "Show every setting and where it comes from."),
     "env": Subcommand("rolloutds.cli.env", "Show versions and paths, for a bug report."),

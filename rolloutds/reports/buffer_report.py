@@ -24,6 +24,7 @@ from rolloutds.rollouts import ReadGroup
 from rolloutds.rollouts.group_facts import STATUSES, GroupFacts, status_name
 from rolloutds.rollouts.stats import DumpStats, Numbers, Stats, Tally
 from rolloutds.rollouts.token_differences import first_difference
+from rolloutds.sample import Sample
 
 _PROMPT_LIMIT = 60
 _LIST_LIMIT = 40
@@ -90,11 +91,11 @@ _SHOW_COLUMNS = (
     _right("group"),
     _right("rollout", is_optional=True),
     _right("size"),
-    Column("statuses"),
+    Column("by status", is_flexible=True),
     Column("rewards", limit=_LIST_LIMIT, is_optional=True),
     _right("mean", is_optional=True),
     _right("std", is_optional=True),
-    _right("response tokens", is_optional=True),
+    _right("tokens", is_optional=True),
     _right("versions", is_optional=True),
     _right("age", is_optional=True),
     Column("prompt", limit=_PROMPT_LIMIT, is_flexible=True),
@@ -159,7 +160,7 @@ def group_report(group: ReadGroup, facts: GroupFacts, newest: int | None) -> Rep
         kind="buffer_group",
         data={**_facts_record(facts, newest), "place": str(group.place)},
         records_name="samples",
-        records=(sample.to_dict() for sample in group.samples),
+        records=(Sample.to_dict(sample) for sample in group.samples),
         sections=_group_sections(group, facts, newest),
     )
 
@@ -218,10 +219,17 @@ def _sample_facts(sample: Any) -> list[tuple[str, str]]:
         ("status", status_name(sample)),
         ("reward", figure(number) if number is not None else value_text(reward)),
         ("response tokens", str(sample.response_length)),
-        ("versions", " ".join(map(str, sample.weight_versions or ()))),
+        ("versions", _own_versions(sample)),
         ("remove_sample", "true" if sample.remove_sample else ""),
     ]
     return [(name, text) for name, text in pairs if text]
+
+
+def _own_versions(sample: Any) -> str:
+    versions = sample.weight_versions
+    if isinstance(versions, list | tuple):
+        return " ".join(map(str, versions))
+    return "" if versions is None else value_text(versions)
 
 
 # --- stats ----------------------------------------------------------------------------------

@@ -166,25 +166,25 @@ _ROUND_COLUMNS = (
     _right("removed"),
     _right("still in", is_optional=True),
     _right("ms"),
-    Column("groups returned", limit=_LIST_LIMIT, is_flexible=True),
-    Column("mean rewards", limit=_LIST_LIMIT, is_flexible=True),
+    Column("returned", limit=_LIST_LIMIT, is_flexible=True),
+    Column("rewards", limit=_LIST_LIMIT, is_flexible=True),
 )
 _FINDING_COLUMNS = (
     Column("code"),
     Column("severity"),
     _right("round", is_optional=True),
     _right("groups", is_optional=True),
-    Column("what was seen first"),
+    Column("seen first", is_flexible=True),
     Column("which groups", limit=_LIST_LIMIT, is_optional=True),
 )
 _SIDE_COLUMNS = (
-    Column("filter"),
+    Column("filter", keeps_end=True),
     _right("rounds"),
     _right("served"),
     _right("left"),
     _right("findings"),
-    Column("only this takes, round 1", limit=_LIST_LIMIT),
-    Column("only this takes", limit=_LIST_LIMIT),
+    Column("only here, round 1", limit=_LIST_LIMIT),
+    Column("only here", limit=_LIST_LIMIT),
 )
 
 
@@ -293,7 +293,7 @@ def _side_row(replay: Replay, replays: Sequence[Replay]) -> Cells:
             f"{len(replay.rounds):,}",
             f"{replay.num_served:,}",
             f"{replay.num_left:,}",
-            " ".join(finding.code for finding in replay.findings) or "none",
+            " ".join(dict.fromkeys(finding.code for finding in replay.findings)) or "none",
             _only_text(only_taken_by(replay, replays, num_rounds=1)),
             _only_text(only_taken_by(replay, replays)),
         ]

@@ -19,6 +19,9 @@ def refuse_existing(path: str, *, force: bool) -> None:
     """
     if Path(path).is_dir():
         raise DataError("is a folder", where=path, expected="a file to write")
+    if Path(path).exists() and not Path(path).is_file():
+        # A device or pipe would be replaced by a file of that name.
+        raise DataError("is a device or pipe", where=path, expected="a file to write")
     if os.path.lexists(path) and not force:
         raise DataError("exists already", where=path, hint="--force replaces it")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
@@ -177,6 +177,9 @@ def sample_of(value: Any, where: str) -> Sample:
     odd = [key for key in value if not isinstance(key, str)]
     if odd:
         raise GroupError(f"the key {odd[0]!r:.40}", where=where, expected="keys that are text")
+    if not isinstance(value.get("rollout_id"), Hashable):
+        found = f"rollout_id is a {type(value['rollout_id']).__name__}"
+        raise GroupError(found, where=where, expected="a whole number")
     for name in ("spec_info", "prefix_cache_info"):
         if not isinstance(value.get(name), Mapping | None):
             raise GroupError(f"{name} is no object", where=where, expected="an object of counters")

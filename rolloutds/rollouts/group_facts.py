@@ -17,6 +17,7 @@ PLAIN = ""
 
 STATUSES = tuple(status.value for status in Sample.Status)
 _HEAD_CHARACTERS = 400
+_LONGEST_RESPONSE = 2**63
 
 
 @dataclass(slots=True)
@@ -174,6 +175,8 @@ def _characters(sample: Any) -> int:
 def _length(sample: Sample) -> int | None:
     length: Any = sample.response_length
     if not isinstance(length, int) or isinstance(length, bool):
+        return None
+    if not 0 <= length < _LONGEST_RESPONSE:
         return None
     # Systems that dump text only leave it 0; so does a sample that nothing was generated for.
     is_unknown = bool(sample.response) or status_name(sample) == "pending"

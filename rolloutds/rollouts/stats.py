@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from rolloutds.reward_numbers import spread
+from rolloutds.reward_numbers import mean, spread
 from rolloutds.rollouts.base import ReadGroup
 from rolloutds.rollouts.group_facts import PLAIN, GroupFacts, facts_of
 from rolloutds.row_keys import MISSING, lookup
@@ -57,7 +57,7 @@ class Numbers:
     @property
     def mean(self) -> float | None:
         """Their mean; None of none."""
-        return math.fsum(self._values) / len(self) if len(self) else None
+        return mean(self._values)
 
     @property
     def std(self) -> float | None:
@@ -77,6 +77,12 @@ class Numbers:
         if len(counts) <= NUM_BINS:
             return [Bin(value, value, counts[value]) for value in sorted(counts)]
         low, high = min(counts), max(counts)
+        if math.isinf(high - low):  # too far apart for a float: half as far, then twice as far
+            halves = Numbers()
+            halves.add(value / 2 for value in self._values)
+            return [
+                Bin(2 * part.low, min(2 * part.high, high), part.num) for part in halves.histogram()
+            ]
         width = (high - low) / NUM_BINS
         bins = [0] * NUM_BINS
         for value, count in counts.items():

@@ -122,7 +122,7 @@ def test_show_has_one_row_a_group_of_the_sample_buffer(run):
     assert outcome.code == 0
     assert "no file named: using the sample buffer" in outcome.err
     lines = outcome.out.splitlines()
-    assert lines[0].split()[:4] == ["group", "size", "statuses", "rewards"]
+    assert lines[0].split()[:5] == ["group", "size", "by", "status", "rewards"]
     assert "shown  40 of 40 groups" in outcome.out
     assert "aborted 3" in outcome.out
 
@@ -289,6 +289,78 @@ def test_what_a_filter_prints_goes_to_stderr(run_process):
     assert "hello" in outcome.err
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "os.write(1, b'hello')",
+        "os.system('echo hello')",
+        "sys.__stdout__.write('hello')",
+        "print('hello ' * 100_000)",
+    ],
+)
+def test_nothing_that_a_filter_writes_gets_into_the_result(run_process, body):
+    Path("loud.py").write_text(
+        f"import os, sys\n{body}\ndef take(*args):\n    {body}\n    return []\n"
+    )
+    outcome = run_process("buffer", "replay", "--filter=loud.py:take", "--format=json")
+    assert json.loads(outcome.out)["filters"][0]["ended"] == "nothing new"
+    assert outcome.err.count("hello") >= 2
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "random.getstate = random.Random = time.perf_counter = time.monotonic = None",
+        "os.fork()",
+        "threading.Thread(target=time.sleep, args=(60,)).start()",
+        "args.rollout_seed = args.rollout_seed + 1 if args.rollout_seed < 50 else 1 / 0",
+    ],
+)
+def test_a_filter_may_do_odd_things_beside(run, body):
+    Path("odd.py").write_text(
+        "import os, random, threading, time\n"
+        "def take(args, rollout_id, buffer, num_samples):\n"
+        f"    {body}\n"
+        "    taken, buffer[:] = buffer[:num_samples], buffer[num_samples:]\n"
+        "    return taken\n"
+    )
+    call = ("buffer", "replay", "--filter=odd.py:take", "--num-samples=8", "--format=json")
+    outcome = run(*call)
+    assert outcome.code == 0, outcome.err
+    (report,) = json.loads(outcome.out)["filters"]
+    assert (report["ended"], report["findings"]) == ("empty", [])
+
+
+@pytest.mark.parametrize(
+    ("body", "code"), [("import sys; sys.exit(0)", 3), ("raise KeyboardInterrupt", 1)]
+)
+def test_a_module_that_ends_the_process_while_it_is_imported(run, body, code):
+    Path("ends.py").write_text(body)
+    outcome = run("buffer", "replay", "--filter=ends.py:take")
+    assert outcome.code == code
+    assert body[-8:-3] in outcome.err + outcome.out or "SystemExit" in outcome.err
+
+
+def test_a_filter_that_is_a_coroutine_is_named_without_a_warning_of_python(run_process):
+    Path("later.py").write_text("async def take(*args):\n    return []\n")
+    outcome = run_process("buffer", "replay", "--filter=later.py:take", "--format=json")
+    assert json.loads(outcome.out)["filters"][0]["findings"][0]["code"] == "RPL001"
+    assert "never awaited" not in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("flag", "code"),
+    [
+        ("--time-limit=1e30", 2),
+        ("--set=x=" + "[" * 100_000, 0),
+        ("--set=x=1e999", 0),
+        ("--num-samples=" + "9" * 30, 0),
+    ],
+)
+def test_odd_values_of_flags(run, flag, code):
+    assert run("buffer", "replay", flag).code == code
+
+
 def test_a_filter_named_in_a_config_that_was_only_found_is_not_imported(run):
     Path("evil.py").write_text("open('ran', 'w')\ndef take(*args):\n    return []\n")
     Path("rolloutds.toml").write_text("buffer_filter_path = 'evil.py:take'\n")
@@ -312,12 +384,19 @@ def test_a_filter_named_in_a_config_that_was_only_found_is_not_imported(run):
         ("os._exit(0)", "RPL006", "the filter ended the process (exit code 0)"),
         ("os.kill(os.getpid(), 9)", "RPL006", "the filter ended the process (SIGKILL)"),
         ("raise RuntimeError('odd')", "RPL006", "raised RuntimeError: odd"),
+        ("raise KeyboardInterrupt('own')", "RPL006", "raised KeyboardInterrupt: own"),
+        ("raise SystemExit(0)", "RPL006", "raised SystemExit: 0"),
+        ("os.closerange(3, 99)", "RPL006", "the filter ended the process"),
+        ("import pickle; pickle.dumps = None; return []", "RPL006", "the filter ended"),
+        ("import copy; return [[Odd(copy.copy(buffer[0][0]))] * 8]", "RPL005", "is not one of"),
     ],
 )
 def test_whatever_a_filter_does_the_command_goes_on(run, monkeypatch, body, code, says):
     monkeypatch.setattr("rolloutds.replay_child._GRACE_SECONDS", 0.3)
     Path("wild.py").write_text(
         "import ctypes, os, time\n"
+        "class Reward(float): pass\n"
+        "def Odd(sample): sample.reward = Reward(2); return sample\n"
         "def take(args, rollout_id, buffer, num_samples):\n"
         "    if len(buffer) == 40: return [buffer.pop(0)]\n"
         f"    {body}\n"
@@ -339,3 +418,63 @@ def test_filters_lists_all_with_what_they_read(run):
     report = json.loads(outcome.out)
     assert [entry["name"] for entry in report["filters"]] == list(FILTERS)
     assert "rolloutds.filters.highest_reward_first" in run("buffer", "filters").out
+
+
+ODD_FIELDS = [
+    {"reward": float("nan")},
+    {"reward": 1e308},
+    {"reward": -1e308},
+    {"reward": float("-inf")},
+    {"reward": 10**400},
+    {"reward": {"a": 10**400, "b": None}},
+    {"response_length": 10**400},
+    {"response_length": -1},
+    {"weight_versions": 5},
+    {"weight_versions": [10**400]},
+    {"weight_versions": {"1": 2}},
+    {"weight_versions": float("nan")},
+]
+
+
+@pytest.mark.parametrize("odd", ODD_FIELDS, ids=repr)
+def test_odd_values_in_a_file_are_shown_counted_and_replayed(run, odd):
+    plain = {"prompt": "p", "reward": 1e308, "weight_versions": ["1"], "status": "completed"}
+    samples = [plain | {"reward": -1e308}, plain | odd]
+    Path("odd.jsonl").write_text(json.dumps({"group_index": 0, "samples": samples}) + "\n")
+    for call in (
+        ("show", "odd.jsonl"),
+        ("show", "odd.jsonl", "--group=0"),
+        ("show", "odd.jsonl", "--reward-key=a", "--where=reward_std >= 0 or age != 1"),
+        ("stats", "odd.jsonl"),
+        ("replay", "odd.jsonl", "--filter=rolloutds.filters.freshest_weights_first"),
+    ):
+        for ending in ((), ("--format=json",)):
+            outcome = run("buffer", *call, *ending)
+            assert outcome.code == 0, outcome.err
+
+
+def test_a_rollout_id_that_is_no_number_is_an_error_of_ours(run):
+    Path("odd.jsonl").write_text('{"samples": [{"prompt": "p", "rollout_id": [1]}]}\n')
+    outcome = run("buffer", "show", "odd.jsonl")
+    assert outcome.code == 3
+    assert "rollout_id is a list" in outcome.err
+
+
+def test_a_device_is_not_replaced_by_a_file(run):
+    import os
+
+    os.mkfifo("pipe.jsonl")
+    outcome = run("buffer", "convert", VERL, "pipe.jsonl", "--force")
+    assert outcome.code == 3
+    assert "is a device or pipe" in outcome.err
+    assert Path("pipe.jsonl").is_fifo()
+
+
+def test_explain_knows_the_codes_of_a_replay(run):
+    from rolloutds.replay_codes import REPLAY_CODES
+
+    for code, kind in REPLAY_CODES.items():
+        outcome = run("explain", code)
+        assert outcome.code == 0
+        assert kind.name in outcome.out
+        assert run("explain", kind.name).out == outcome.out
