@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import PurePath
@@ -29,9 +30,9 @@ class _EachSample(GroupCheck):
             if what is not None:
                 self.add_group(group, what, sample=position)
 
+    @abstractmethod
     def look(self, sample: Sample, group: ReadGroup) -> str | None:
         """What is wrong with it, or None."""
-        raise NotImplementedError
 
 
 class RewardMissing(_EachSample):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 from rolloutds.torch_file.foreign import PlainDict
 
 
-class Exchange:
+class Exchange(ABC):
     """Puts `made(value)` in place of every value of some types, once for each object.
 
     Containers that hold any are copied, the others are given back as they are (a `PlainDict` as
@@ -21,9 +22,9 @@ class Exchange:
         self._done: dict[int, Any] = {}
         self._originals: list[Any] = []
 
+    @abstractmethod
     def made(self, value: Any) -> Any:
         """What stands in place of a value of one of the types."""
-        raise NotImplementedError
 
     def turn(self, value: Any) -> Any:
         """The value, exchanged or with exchanged parts."""
