@@ -121,6 +121,7 @@ def test_results_page_says_why_a_figure_has_no_numbers():
 
 
 def test_growth_has_a_column_for_each_number_of_rows(tmp_path):
+    pytest.importorskip("torch", reason="growth measures a save, which needs the torch extra")
     report = tmp_path / "report.json"
     done = run_benchmarks(
         *("--growth", "--growth-rows", "100", "300"), "--folder", tmp_path, "--json", report

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import json
+import pickle
 import shutil
+import zipfile
 from pathlib import Path
 
 import jsonschema
@@ -102,11 +104,19 @@ def unknown_keys(value, schema, path="$"):
             yield from unknown_keys(item, schema.get("items", {}), f"{path}[]")
 
 
+def write_unknown_state(path):
+    """An archive as torch.save writes it, made without torch, of no dialect."""
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("unknown/data.pkl", pickle.dumps({"weights": [1, 2]}, protocol=2))
+        archive.writestr("unknown/byteorder", "little")
+        archive.writestr("unknown/version", "3\n")
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_what_a_command_prints_holds_to_its_schema(run, sample_data, name):
-    from rolloutds import torch_file
-
-    torch_file.write(sample_data / "unknown.pt", {"weights": [1, 2]})
+    if name.startswith("ckpt_move"):
+        pytest.importorskip("torch", reason="needs the torch extra")
+    write_unknown_state(sample_data / "unknown.pt")
     outcome = run(*COMMANDS[name], "--format", "json")
     assert outcome.code in (0, 1), outcome.err
     printed = json.loads(outcome.out)

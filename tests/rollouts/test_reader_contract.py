@@ -70,6 +70,7 @@ def test_groups_are_samples_with_places(name: str, path: Path) -> None:
 
 @every_example
 def test_reading_again_gives_the_same(name: str, path: Path, comparable) -> None:
+    pytest.importorskip("torch", reason="tensors are compared as torch makes them")
     groups = open_groups(str(path), format_name=name)
     once, again = (
         [comparable([Sample.to_dict(s) for s in group.samples]) for group in groups]
