@@ -282,7 +282,8 @@ def _resolve(invocation: Invocation, paths: list[str] | None) -> ResolvedConfig:
     """The settings; with paths on the command line no data of the config is needed."""
     if paths:
         flags = {**invocation.flags, "prompt_data": paths[0]}
-        invocation = dataclasses.replace(invocation, flags=flags)
+        launch = dataclasses.replace(invocation.launch, dispensable=frozenset({"load"}))
+        invocation = dataclasses.replace(invocation, flags=flags, launch=launch)
     return invocation.resolve()
 
 

@@ -193,7 +193,8 @@ def test_a_folder_only_the_run_knows_is_asked_for_where_it_is_needed(
     )
     assert run("peek", "--from-script", script).code == 0
     assert run("ckpt", "list", str(sample_run), "--from-script", script).code == 0
-    for command in (("peek", "--from-ckpt", "3"), ("ckpt", "list")):
+    assert run("validate", str(prompts), "--from-script", script).code == 0
+    for command in (("peek", "--from-ckpt", "3"), ("ckpt", "list"), ("validate",)):
         asked = run(*command, "--from-script", script)
         assert asked.code == 2
         assert "--load" in asked.err
