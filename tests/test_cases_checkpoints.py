@@ -20,6 +20,7 @@ HELD_BY = {
     ],
     "C4": [
         f"{_SOURCE}::test_c4_a_state_of_other_data_or_settings_is_refused",
+        f"{_SOURCE}::test_c4_another_limit_or_tokenizer_is_refused",
         f"{_COMMAND}::test_verify_names_what_differs",
     ],
     "C5": [

@@ -1399,3 +1399,35 @@ def test_an_id_before_the_first_is_no_fresh_start(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="rollout id -1, expected 0 or more"):
         source.snapshot(-1)
     assert source.sample_group_index == 2
+
+
+# --- C4: the length limit and its tokenizer ----------------------------------------------------
+
+
+def make_word_tokenizer(folder: Path, *words: str) -> str:
+    pytest.importorskip("transformers", reason="needs the tokenizers extra")
+    tokenizers = pytest.importorskip("tokenizers")
+    vocabulary = {word: i for i, word in enumerate(("[UNK]", *words))}
+    model = tokenizers.models.WordLevel(vocabulary, unk_token="[UNK]")
+    folder.mkdir()
+    tokenizers.Tokenizer(model).save(str(folder / "tokenizer.json"))
+    return str(folder)
+
+
+def test_c4_another_limit_or_tokenizer_is_refused(tmp_path: Path) -> None:
+    one = make_word_tokenizer(tmp_path / "one", "a")
+    two = make_word_tokenizer(tmp_path / "two", "a", "b")
+    limited = {"hf_checkpoint": one, "rollout_max_prompt_len": 5}
+    source = with_buffer(tmp_path, "abcdefghij", **limited)
+    source.get_samples(5)
+    state = source.state_dict()
+    with_buffer(tmp_path, **limited).load_state_dict(state)
+    for change, says in (
+        ({"rollout_max_prompt_len": 6}, "length limit: saved 5, now 6"),
+        ({"rollout_max_prompt_len": None}, "length limit: saved 5, now None"),
+        ({"hf_checkpoint": two}, "tokenizer: saved"),
+    ):
+        other = with_buffer(tmp_path, **(limited | change))
+        with pytest.raises(StateMismatchError, match=says):
+            other.load_state_dict(state)
+        assert other.cursor.sample_group_index == 0
