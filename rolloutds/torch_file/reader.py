@@ -10,7 +10,7 @@ from rolloutds.errors import TorchFileError
 from rolloutds.torch_file.archive import OpenFile
 from rolloutds.torch_file.budget import Budget
 from rolloutds.torch_file.pickled import Pickle, collector_paused, open_pickle
-from rolloutds.torch_file.trial import try_out
+from rolloutds.torch_file.trial import Trial, try_out
 
 # All files of a batch are open at once; macOS lets a process have 256.
 _BATCH_FILES = 100
@@ -79,8 +79,20 @@ def read_one(
     Raises:
         TorchFileError: as for `read`.
     """
-    found = _checked(path, budget, may_be_plain=may_be_plain, is_packed=is_packed)
-    (error,) = try_out([found], budget)
+    return read_opened(
+        open_pickle(OpenFile(path), budget, may_be_plain=may_be_plain, is_packed=is_packed), budget
+    )
+
+
+def read_opened(found: Pickle, budget: Budget) -> Any:
+    """The value of an opened pickle, once a child has read it well.
+
+    Raises:
+        TorchFileError: as for `read`.
+    """
+    with Trial([found], budget) as trial:
+        found.check()  # takes a second for each gigabyte, and the child is at work
+        error = trial.outcome()
     if error is not None:
         raise error
     with collector_paused():

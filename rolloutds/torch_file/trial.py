@@ -20,9 +20,9 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from rolloutds.errors import TorchFileError
 from rolloutds.torch_file.budget import Budget
@@ -50,35 +50,125 @@ def try_out(pickles: Sequence[Pickle], budget: Budget) -> list[TorchFileError | 
     Returns:
         For each of them why it must not be read here; None when the reading ended well.
     """
-    outcomes: list[TorchFileError | None] = []
-    while len(outcomes) < len(pickles):
-        outcomes += _in_one_child(pickles[len(outcomes) :], budget)
-    return outcomes
+    with Trial(pickles, budget) as trial:
+        return [trial.outcome() for _ in pickles]
 
 
-def _in_one_child(pickles: Sequence[Pickle], budget: Budget) -> list[TorchFileError | None]:
-    """The outcomes up to the first pickle that went over a limit, at least one.
+class Trial:
+    """A child that reads pickles one after the other, each under the budget, from now on.
 
-    What ends a child may be left from the pickles before, so only a pickle that is the first in
-    its child is refused for it; another one begins the next child.
+    What it says of the first can be asked for while it is at the next. Leaving the context ends
+    it.
+
+    Args:
+        pickles: what to read; their files stay open meanwhile.
+        budget: limits on each of them.
     """
-    outcomes: list[TorchFileError | None] = []
-    reader, writer = os.pipe()
-    try:
+
+    def __init__(self, pickles: Sequence[Pickle], budget: Budget) -> None:
+        self._pickles = pickles
+        self._budget = budget
+        self._child = _Child(pickles, budget) if pickles else None
+        self._outcomes = self._all_outcomes()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._child is not None:
+            self._child.end()
+
+    def outcome(self) -> TorchFileError | None:
+        """Why the next pickle must not be read here; None when the reading ended well."""
+        if not _MEMORY_LIMIT_HOLDS:  # a child is only watched while it is listened to
+            self._outcomes = iter(list(self._outcomes))
+        return next(self._outcomes)
+
+    def _all_outcomes(self) -> Iterator[TorchFileError | None]:
+        """The outcomes, from one child after the other.
+
+        What ends a child may be left from the pickles before, so only a pickle that is the first
+        in its child is refused for it; another one begins the next child.
+        """
+        num_done = 0
+        while self._child is not None:
+            first = num_done
+            for outcome in self._child.outcomes():
+                num_done += 1
+                yield outcome
+            refusal = self._child.refusal()
+            if num_done == first:
+                num_done += 1
+                yield refusal
+            left = self._pickles[num_done:]
+            self._child = _Child(left, self._budget) if left else None
+
+
+class _Child:
+    """One child process at work on pickles."""
+
+    def __init__(self, pickles: Sequence[Pickle], budget: Budget) -> None:
+        self._pickles = pickles
+        self._budget = budget
+        self._ending = _End.INTERRUPTED
+        self._code: int | None = None
+        self._reader, writer = os.pipe()
         try:
-            child = _start(pickles, budget, writer)
+            self._process = _start(pickles, budget, writer)
+        except BaseException:
+            os.close(self._reader)
+            raise
         finally:
             os.close(writer)
-        end = _End.INTERRUPTED
-        try:
-            end = _listen(reader, child.pid, pickles, budget, outcomes)
-        finally:
-            if end in (_End.TIME, _End.MEMORY, _End.INTERRUPTED):
-                child.kill()
-            code = child.wait()
-    finally:
-        os.close(reader)
-    return outcomes or [_refusal(pickles[0], budget, end, code)]
+
+    def outcomes(self) -> Iterator[TorchFileError | None]:
+        """What it says of each pickle, up to the first that went over a limit."""
+        heard = b""
+        for found in self._pickles:
+            said, heard = self._next_line(heard, found.member.num_bytes)
+            if said is None:
+                return
+            problem = json.loads(said)
+            yield found.file.refusal(**problem) if problem else None
+        self._ending = _End.DONE
+
+    def _next_line(self, heard: bytes, num_bytes: int) -> tuple[bytes | None, bytes]:
+        """A line that the child says, and what was heard behind it; None when it ended before."""
+        poll = select.poll()
+        poll.register(self._reader, select.POLLIN | select.POLLHUP)
+        most = self._budget.memory_bytes(num_bytes)
+        deadline = time.monotonic() + self._budget.seconds(num_bytes)
+        while b"\n" not in heard:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                self._ending = _End.TIME
+                return None, heard
+            if poll.poll(1000 * (left if _MEMORY_LIMIT_HOLDS else min(left, _LOOK_SECONDS))):
+                part = os.read(self._reader, 1 << 16)
+                if not part:
+                    self._ending = _End.SILENT
+                    return None, heard
+                heard += part
+            elif not _MEMORY_LIMIT_HOLDS and _resident_bytes(self._process.pid) > most:
+                self._ending = _End.MEMORY
+                return None, heard
+        said, _, heard = heard.partition(b"\n")
+        return said, heard
+
+    def refusal(self) -> TorchFileError:
+        """Why its first pickle is refused, once it has ended without a word on it."""
+        return _refusal(self._pickles[0], self._budget, self._ending, self.end())
+
+    def end(self) -> int:
+        """Ends it where it has not ended by itself; returns its exit code."""
+        if self._code is None:
+            try:
+                if self._ending in (_End.TIME, _End.MEMORY, _End.INTERRUPTED):
+                    self._process.kill()
+                self._code = self._process.wait()
+            finally:
+                os.close(self._reader)
+        return self._code
 
 
 class _End(enum.Enum):
@@ -105,37 +195,6 @@ def _refusal(found: Pickle, budget: Budget, end: _End, code: int) -> TorchFileEr
 def _takes_too_much(found: Pickle, budget: Budget) -> TorchFileError:
     needs = budget.memory_bytes(found.member.num_bytes) >> 20
     return found.file.refusal(f"takes more than {needs} MiB to read", hint=_TOO_MUCH)
-
-
-def _listen(
-    reader: int,
-    pid: int,
-    pickles: Sequence[Pickle],
-    budget: Budget,
-    outcomes: list[TorchFileError | None],
-) -> _End:
-    """Adds to `outcomes` what the child says of each pickle, until it ends or must be ended."""
-    poll = select.poll()
-    poll.register(reader, select.POLLIN | select.POLLHUP)
-    heard = b""
-    for found in pickles:
-        num_bytes = found.member.num_bytes
-        deadline = time.monotonic() + budget.seconds(num_bytes)
-        while b"\n" not in heard:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return _End.TIME
-            if poll.poll(1000 * (left if _MEMORY_LIMIT_HOLDS else min(left, _LOOK_SECONDS))):
-                part = os.read(reader, 1 << 16)
-                if not part:
-                    return _End.SILENT
-                heard += part
-            elif not _MEMORY_LIMIT_HOLDS and _resident_bytes(pid) > budget.memory_bytes(num_bytes):
-                return _End.MEMORY
-        said, _, heard = heard.partition(b"\n")
-        problem = json.loads(said)
-        outcomes.append(found.file.refusal(**problem) if problem else None)
-    return _End.DONE
 
 
 def _resident_bytes(pid: int) -> int:

@@ -370,7 +370,7 @@ def test_an_interrupted_read_leaves_no_child_behind(make_archive, monkeypatch, e
     def interrupted(*args: object) -> bytes:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("rolloutds.torch_file.trial._listen", interrupted)
+    monkeypatch.setattr("rolloutds.torch_file.trial._Child._next_line", interrupted)
     with pytest.raises(KeyboardInterrupt):
         read(make_archive(BOMBS["wide tuple as key"]))
 
