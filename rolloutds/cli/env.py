@@ -17,7 +17,14 @@ from rolloutds.reports.model import Cells, Column, Facts, Report, Table
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
-_OPTIONAL = {"transformers": "tokenizers", "tokenizers": "tokenizers", "torch": "torch"}
+_OPTIONAL = {
+    "fsspec": "remote",
+    "pyyaml": "yaml",
+    "ray": "ray",
+    "tokenizers": "tokenizers",
+    "torch": "torch",
+    "transformers": "tokenizers",
+}
 """Optional packages, and the extra that installs each."""
 
 
