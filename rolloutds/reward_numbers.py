@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from rolloutds.errors import GroupError
+from rolloutds.errors import GroupError, TorchFileError
 
 _HIGHEST_VERSION = 2**63
 
@@ -63,7 +63,7 @@ def as_number(value: Any) -> float | None:
         return None
     try:
         found = convert()
-    except (TypeError, ValueError, RuntimeError):
+    except (TypeError, ValueError, RuntimeError, TorchFileError):
         return None
     while isinstance(found, list) and len(found) == 1:
         found = found[0]

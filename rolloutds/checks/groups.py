@@ -9,6 +9,7 @@ from rolloutds.checks.base import Explanation, GroupCheck, Severity
 from rolloutds.checks.settings import CheckSettings
 from rolloutds.rollouts.base import ReadGroup
 from rolloutds.sample import Sample
+from rolloutds.torch_file.scalars import PlainScalar
 
 _KEPT_SIZES: Final = 1_000
 
@@ -245,10 +246,15 @@ class _SharedCheck(GroupCheck):
 
 
 def _is_same(one: Any, other: Any) -> bool:
+    one, other = _plain(one), _plain(other)
     try:
         return type(one) is type(other) and bool(one == other)
     except (ValueError, TypeError, RecursionError):  # arrays do not compare to one truth
         return repr(one) == repr(other)
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, PlainScalar) else value
 
 
 class PromptDiffers(_SharedCheck):

@@ -1,4 +1,4 @@
-"""Tensors and arrays as plain bytes and back, with neither torch nor NumPy where that is possible."""
+"""Tensors, arrays and scalars as bytes and back, without torch or NumPy where that is possible."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from math import prod
 from typing import Any, Final
 
 from rolloutds.errors import TorchFileError
-from rolloutds.torch_file import ArrayType, ArrayValue, Storage, TensorValue
+from rolloutds.torch_file import ArrayType, ArrayValue, ScalarValue, Storage, TensorValue
 from rolloutds.torch_file.arrays import is_time_unit
 from rolloutds.torch_file.dtypes import ARRAY_TYPES, TENSOR_TYPES, contiguous_strides, is_shape
+from rolloutds.torch_file.scalars import scalar_of
 
 _DTYPE: Final = re.compile(r"([<>|])([a-zA-Z])(\d+)(?:\[(\w+)\])?")
 _TIMES: Final = ("M8", "m8")
@@ -126,19 +127,45 @@ def array_type(code: Any) -> ArrayType:
     return dtype
 
 
+def is_element_type(dtype: ArrayType) -> bool:
+    """Whether its code, or for a record those of its fields, can be read again."""
+    if dtype.fields is not None:
+        return all(is_element_type(kind) for kind, _ in dtype.fields.values())
+    try:
+        array_type(dtype_code(dtype))
+    except ValueError:
+        return False
+    return True
+
+
 def _is_known(code: str, unit: str | None) -> bool:
     if unit is not None:
         return code in _TIMES and is_time_unit(unit)
     return code in ARRAY_TYPES or code[0] in "USVO"
 
 
-def stand_in(value: Any) -> TensorValue | ArrayValue | None:
-    """The stand-in of a live tensor or array; None for anything else, and for odd types."""
+def scalar_value(dtype: ArrayType, shape: tuple[int, ...], data: bytes) -> ScalarValue:
+    """A scalar from its bytes.
+
+    Raises:
+        TypeError: they do not fit the type and shape.
+        ValueError: no scalar has that type.
+    """
+    found = scalar_of(dtype, data) if shape == () else None
+    if found is None:
+        raise ValueError(f"no scalar has the type {dtype.name} and the shape {list(shape)}")
+    return found
+
+
+def stand_in(value: Any) -> TensorValue | ArrayValue | ScalarValue | None:
+    """The stand-in of a live tensor, array or scalar; None for anything else, and odd types."""
     torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
     if torch is not None and isinstance(value, torch.Tensor):
         return _of_tensor(value, torch)
     if numpy is not None and type(value) is numpy.ndarray:
         return _of_array(value)
+    if numpy is not None and isinstance(value, numpy.generic):
+        return _of_scalar(value)
     return None
 
 
@@ -160,6 +187,8 @@ def _of_tensor(value: Any, torch: Any) -> TensorValue | None:
 def _of_array(value: Any) -> ArrayValue | None:
     if value.dtype.fields is not None or value.dtype.subdtype is not None:
         return None
+    if _is_of_others(value.dtype):
+        return None
     if value.dtype.kind == "O":
         dtype, data = ArrayType("O8", 8), value.ravel().tolist()
         return array_value(dtype, value.shape, data, is_fortran=False)
@@ -169,3 +198,19 @@ def _of_array(value: Any) -> ArrayValue | None:
         )
     except ValueError:
         return None
+
+
+def _of_scalar(value: Any) -> ScalarValue | None:
+    if value.dtype.fields is not None or _is_of_others(value.dtype):
+        return None
+    # NumPy gives empty text four bytes.
+    data = value.tobytes()[: value.dtype.itemsize]
+    try:
+        return scalar_value(array_type(value.dtype.str), (), data)
+    except ValueError:
+        return None
+
+
+def _is_of_others(dtype: Any) -> bool:
+    """Whether it is no type of NumPy's own: bfloat16 of another package calls itself raw bytes."""
+    return bool(dtype.isbuiltin == 2)

@@ -15,7 +15,7 @@ from rolloutds.readers.lines import BOM, BlankLineError, describe_fault, parse_l
 from rolloutds.rollouts import parquet_rows
 from rolloutds.rollouts.tagged_values import TAG_BYTES
 from rolloutds.row_findings import Notice
-from rolloutds.torch_file.packed_reader import read_packed
+from rolloutds.torch_file.dump_reader import read_dump
 
 _HEAD_BYTES: Final = 512
 _PHYSICAL_LINE: Final = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
@@ -159,13 +159,14 @@ class TorchFile(DumpFile):
     def value(self) -> Any:
         """What is in it: plain values and stand-ins, long lists of numbers packed.
 
+        NumPy scalars are numbers and text that know their type (`ScalarValue`).
         `unpacked` gives the lists; do so for one group at a time, so that a dump takes about
         its own size in memory and not several times that.
 
         Raises:
             TorchFileError: it is damaged, or of another form.
         """
-        return read_packed(self.path)
+        return read_dump(self.path)
 
     def take(self) -> Any:
         """The value, to be used up: this object forgets it.

@@ -12,6 +12,7 @@ from rolloutds.rollouts.base import ReadGroup
 from rolloutds.rollouts.plain_walk import PlainWalk, Way
 from rolloutds.rollouts.tagged_values import Tagger, json_line
 from rolloutds.rollouts.writer import GroupWriter
+from rolloutds.torch_file import PlainScalar
 
 
 class BufferFile(GroupWriter):
@@ -40,9 +41,11 @@ class BufferFile(GroupWriter):
 
     def _line(self, group: ReadGroup) -> dict[str, Any]:
         """What is said of a group beside its samples; what follows from nothing else only."""
-        line: dict[str, Any] = {"group_index": group.group_index}
+        # Plain for all who read lines; each sample says its own, of whatever type that is.
+        number = group.group_index
+        line: dict[str, Any] = {"group_index": None if number is None else int(number)}
         if group.rollout_id is not None:
-            line["rollout_id"] = group.rollout_id
+            line |= self.walk.turn_fields({"rollout_id": group.rollout_id}, group.place.file)
         if group.is_eval:
             line["is_eval"] = True
         if group.origin != "buffer":
@@ -68,7 +71,7 @@ class ReadableLines(GroupWriter):
                 for i, sample in enumerate(group.samples):
                     fields = self.fields(sample, f"{group.place}, sample {i}")
                     if fields.get("group_index") is None:
-                        fields["group_index"] = group.number
+                        fields["group_index"] = int(group.number)
                     handle.write(json_line(fields).encode("utf-8") + b"\n")
                 del group, sample, fields
 
@@ -107,6 +110,10 @@ class Simplifier(PlainWalk):
     def array(self, value: Any, way: Way) -> Any:
         """As a tensor."""
         return self.tensor(value, way)
+
+    def scalar(self, value: Any, way: Way) -> Any:
+        """The number or text it equals; a description where there is none."""
+        return self.tensor(value, way) if isinstance(value, PlainScalar) else repr(value)
 
 
 def _without_complex(value: Any) -> Any:

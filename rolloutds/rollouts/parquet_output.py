@@ -9,10 +9,11 @@ from typing import Any, Final, NamedTuple
 from rolloutds.rollouts.atomic_output import whole_file
 from rolloutds.rollouts.base import ReadGroup
 from rolloutds.rollouts.parquet_rows import RowsWriter
-from rolloutds.rollouts.plain_walk import PlainWalk
+from rolloutds.rollouts.plain_walk import PlainWalk, Way
 from rolloutds.rollouts.tagged_values import Tagger, json_line
 from rolloutds.rollouts.writer import GroupWriter
 from rolloutds.sample import Sample
+from rolloutds.torch_file import PlainScalar, ScalarValue
 
 _ROW_GROUP: Final = 1024
 _ROW_GROUP_TOKENS: Final = 1 << 20
@@ -89,7 +90,7 @@ class ParquetOutput(GroupWriter):
     @staticmethod
     def make_walk(*, drop_foreign: bool) -> PlainWalk:
         """Tags, for the JSON in it."""
-        return Tagger(drop_foreign=drop_foreign)
+        return _CellTagger(drop_foreign=drop_foreign)
 
     def write(self, groups: Iterable[ReadGroup], path: str) -> None:
         """A row a sample."""
@@ -118,21 +119,41 @@ class ParquetOutput(GroupWriter):
 
     def _row(self, sample: Sample, group: ReadGroup, where: str) -> dict[str, Any]:
         turned = self.fields(sample, where)
-        row: dict[str, Any] = {"dump_rollout_id": group.rollout_id}
+        said = group.rollout_id
+        row: dict[str, Any] = {"dump_rollout_id": None if said is None else int(said)}
         for name, column in COLUMNS.items():
             # A column of numbers holds NaN as it is.
-            value = (sample.__dict__ if column.kind in _NUMBERS else turned).get(name)
+            is_number = column.kind in _NUMBERS
+            value = _plain(sample.__dict__.get(name)) if is_number else turned.get(name)
             if name in turned and value is not None and column.fits(value):
                 row[name] = value
                 del turned[name]
         if group.group_index is None:
-            row["group_index"] = group.number
+            row["group_index"] = int(group.number)
         row["metadata"] = json_line(turned.pop("metadata", {}))
         other = {n: v for n, v in turned.items() if v != _DEFAULTS.get(n, _NO_DEFAULT)}
         row["other"] = json_line(other) if other else None
         return row
 
 
+class _CellTagger(Tagger):
+    """Tags, but NumPy scalars are the numbers and text they equal: queries look for those."""
+
+    def scalar(self, value: ScalarValue, way: Way) -> Any:
+        """The plain value; a tag where there is none."""
+        plain = _plain(value)
+        return self.turn(plain, way) if type(plain) in _PLAIN else super().scalar(value, way)
+
+
+def _plain(value: Any) -> Any:
+    """A scalar as what it equals, also in a list."""
+    if isinstance(value, list):
+        has_scalars = any(isinstance(item, PlainScalar) for item in value)
+        return [_plain(item) for item in value] if has_scalars else value
+    return value.tolist() if isinstance(value, PlainScalar) else value
+
+
+_PLAIN: Final = (bool, int, float, str, bytes)
 _NUMBERS: Final = ("double", "list<double>")
 _NO_DEFAULT: Final = object()
 _DEFAULTS: Final[dict[str, Any]] = json.loads(json.dumps(Sample().to_dict()))

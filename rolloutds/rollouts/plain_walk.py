@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import datetime
 import math
-import sys
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
 from rolloutds.errors import DataError, TorchFileError
 from rolloutds.rollouts.array_bytes import stand_in
-from rolloutds.torch_file import ArrayValue, ForeignClass, ForeignObject, TensorValue
+from rolloutds.torch_file import (
+    ArrayValue,
+    ForeignClass,
+    ForeignObject,
+    ScalarValue,
+    TensorValue,
+)
 
 Way = tuple[Any, ...]
 
@@ -55,7 +60,8 @@ class PlainWalk:
             DataError: a value is of a class that cannot be written, or too large or deep.
         """
         self._where, self._num_items = where, 0
-        turned = {name: self.turn(value, (name,)) for name, value in fields.items()}
+        # Names are attributes: plain text, whatever they were in the file.
+        turned = {str(name): self.turn(value, (name,)) for name, value in fields.items()}
         return {name: value for name, value in turned.items() if value is not _LEFT_OUT}
 
     # What a writer may override.
@@ -95,6 +101,11 @@ class PlainWalk:
         del way
         return value
 
+    def scalar(self, value: ScalarValue, way: Way) -> Any:
+        """A NumPy scalar, also one that is a key."""
+        del way
+        return value
+
     # The walk.
 
     def turn(self, value: Any, way: Way) -> Any:
@@ -126,28 +137,35 @@ class PlainWalk:
         self._count(len(value), way)
         turned = []
         for key, item in value.items():
-            if type(key) is not str and type(key) is not int:
-                raise self._refused(f"has the key {key!r:.40}", way, "keys that are text or int")
-            turned.append((key, self.turn(item, (*way, key))))
+            turned.append((self._key(key, way), self.turn(item, (*way, key))))
         return [(key, item) for key, item in turned if item is not _LEFT_OUT]
 
+    def _key(self, key: Any, way: Way) -> Any:
+        if type(key) is str or type(key) is int:
+            return key
+        found = key if isinstance(key, ScalarValue) else stand_in(key)
+        if isinstance(found, ScalarValue) and found.dtype.code[0] in "iuU":
+            return self.scalar(found, way)
+        raise self._refused(f"has the key {key!r:.40}", way, "keys that are text or int")
+
     def _other(self, value: Any, way: Way) -> Any:
-        value = stand_in(value) or value if not isinstance(value, ForeignObject) else value
+        found = stand_in(value) if not isinstance(value, ScalarValue | ForeignObject) else None
+        value = value if found is None else found
+        if isinstance(value, ArrayValue | ScalarValue):
+            return self._of_numpy(value, way)
         if isinstance(value, bytes):
             return self.binary(value)
         if isinstance(value, _MOMENTS):
-            return self.moment(value) if _has_plain_zone(value) else self._foreign(value, way)
+            return self.moment(value) if _has_plain_zone(value) else self.foreign(value, way)
         if isinstance(value, TensorValue):
             return self._checked(self.tensor, value, way)
-        if isinstance(value, ArrayValue):
-            return self._array(value, way)
-        plain = _numpy_number(value)
-        return self._foreign(value, way) if plain is None else self.turn(plain, way)
+        return self.foreign(value, way)
 
-    def _array(self, value: ArrayValue, way: Way) -> Any:
+    def _of_numpy(self, value: ArrayValue | ScalarValue, way: Way) -> Any:
         if _lacks_its_unit(value.dtype):
-            return self._foreign(value, way)
-        return self._checked(self.array, value, way)
+            return self.foreign(value, way)
+        turn = self.array if isinstance(value, ArrayValue) else self.scalar
+        return self._checked(turn, value, way)
 
     def _checked(self, turn: Any, value: Any, way: Way) -> Any:
         try:
@@ -155,7 +173,12 @@ class PlainWalk:
         except TorchFileError as error:
             raise self._refused(f"cannot be written ({error.what})", way, None) from error
 
-    def _foreign(self, value: Any, way: Way) -> Any:
+    def foreign(self, value: Any, way: Way) -> Any:
+        """A value that cannot be written: refused, or left out and counted.
+
+        Raises:
+            DataError: it is refused.
+        """
         name = class_name(value)
         if not self._drop_foreign:
             raise self._refused(
@@ -191,6 +214,8 @@ def class_name(value: Any) -> str:
         return value.class_name
     if isinstance(value, ArrayValue):
         return f"numpy.ndarray of {value.dtype.code}"
+    if isinstance(value, ScalarValue):
+        return f"numpy scalar of {value.dtype.code}"
     kind = type(value)
     return (
         kind.__qualname__
@@ -223,14 +248,3 @@ def _lacks_its_unit(dtype: Any) -> bool:
     if dtype.fields is not None:
         return any(_lacks_its_unit(kind) for kind, _ in dtype.fields.values())
     return dtype.code[0] in "Mm" and dtype.unit is None
-
-
-def _numpy_number(value: Any) -> Any:
-    """The Python value a live NumPy number or text equals; None for anything else."""
-    numpy = sys.modules.get("numpy")
-    if numpy is None or not isinstance(
-        value, numpy.bool_ | numpy.integer | numpy.floating | numpy.str_
-    ):
-        return None
-    plain = value.item()
-    return plain if type(plain) in (bool, int, float, str) else None

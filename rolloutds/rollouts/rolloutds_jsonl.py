@@ -107,7 +107,8 @@ def _sample_lines(file: LinesFile, size: int | None) -> Iterator[ReadGroup]:
     def key(line: Line) -> tuple[str, int]:
         value = line.value
         index = value.get("group_index") if isinstance(value, dict) else None
-        return runs.key(index, f"{file.path}:{line.number}")
+        where = f"{file.path}:{line.number}"
+        return runs.key(untagged(index, where), where)
 
     for position, lines in enumerate(file.grouped(key)):
         place = GroupPlace(file.path, position, lines[0].number)

@@ -60,7 +60,8 @@ class _Dump:
         else:
             self._check_number(group, group.group_index)
             for sample in samples:
-                sample["group_index"] = group.group_index
+                if sample["group_index"] != group.group_index:  # else of the type it had
+                    sample["group_index"] = group.group_index
         self._samples += samples
 
     def _check_number(self, group: ReadGroup, number: int) -> None:

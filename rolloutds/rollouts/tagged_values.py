@@ -10,11 +10,12 @@
   the last index fastest; ``requires_grad`` and ``is_parameter`` when true;
 - ``ndarray``: ``dtype`` (NumPy's code), ``shape``, ``data``; ``order`` "F" when the first index
   is fastest; ``fields`` and ``num_bytes`` for records; ``items`` in place of ``data`` for objects;
+  ``is_scalar`` true for a NumPy scalar, whose ``shape`` is empty;
 - ``tuple``: ``items``; ``dict``: ``items``, pairs, for a dict with keys that are no text, or with
   the key ``__rolloutds__``; ``text``: ``data``, for text that JSON would join up differently.
 
-What comes back is what the `.pt` reader gives: `TensorValue` and `ArrayValue` for tensors and
-arrays, so neither torch nor NumPy is needed on the way.
+What comes back is what the reader of dumps gives: `TensorValue`, `ArrayValue` and `ScalarValue`
+for tensors, arrays and NumPy scalars, so neither torch nor NumPy is needed on the way.
 """
 
 from __future__ import annotations
@@ -34,11 +35,13 @@ from rolloutds.rollouts.array_bytes import (
     array_type,
     array_value,
     dtype_code,
+    is_element_type,
+    scalar_value,
     tensor_bytes,
     tensor_value,
 )
 from rolloutds.rollouts.plain_walk import PlainWalk, Way
-from rolloutds.torch_file import ArrayType, ArrayValue, TensorValue
+from rolloutds.torch_file import ArrayType, ArrayValue, ScalarValue, TensorValue
 
 TAG: Final = "__rolloutds__"
 TAG_BYTES: Final = TAG.encode()
@@ -86,10 +89,9 @@ class Tagger(PlainWalk):
         pairs = self.pairs(value, way)
         if all(type(key) is str and key != TAG and not _PAIR_APART.search(key) for key, _ in pairs):
             return dict(pairs)
-        return {
-            TAG: "dict",
-            "items": [[self.text(key) if isinstance(key, str) else key, v] for key, v in pairs],
-        }
+        # A scalar that is a key is a tagged object already.
+        items = [[self.text(key) if type(key) is str else key, v] for key, v in pairs]
+        return {TAG: "dict", "items": items}
 
     def tensor(self, value: Any, way: Way) -> Any:
         """A tensor."""
@@ -100,8 +102,17 @@ class Tagger(PlainWalk):
             "data": data
         }
 
+    def scalar(self, value: ScalarValue, way: Way) -> Any:
+        """A NumPy scalar."""
+        if not is_element_type(value.dtype):
+            return self.foreign(value, way)
+        head = {TAG: "ndarray", **_type_fields(value.dtype), "shape": [], "is_scalar": True}
+        return head | {"data": _base64(value.data)}
+
     def array(self, value: Any, way: Way) -> Any:
         """A NumPy array."""
+        if not is_element_type(value.dtype):
+            return self.foreign(value, way)
         head = {TAG: "ndarray", **_type_fields(value.dtype), "shape": list(value.shape)}
         if value.is_fortran:
             head["order"] = "F"
@@ -239,8 +250,10 @@ def _tensor(value: dict[str, Any]) -> TensorValue:
     )
 
 
-def _array(value: dict[str, Any], data: bytes | list[Any]) -> ArrayValue:
+def _array(value: dict[str, Any], data: bytes | list[Any]) -> ArrayValue | ScalarValue:
     shape = _shape(value["shape"])
+    if value.get("is_scalar") is True and isinstance(data, bytes):
+        return scalar_value(_array_type(value), shape, data)
     if isinstance(data, list) and len(data) != prod(shape):
         raise ValueError("the items do not fill the shape")
     return array_value(_array_type(value), shape, data, is_fortran=value.get("order") == "F")
@@ -250,7 +263,7 @@ def _array_type(value: dict[str, Any]) -> ArrayType:
     if value["dtype"] != "record":
         return array_type(value["dtype"])
     dtype = ArrayType(f"V{value['num_bytes']}", value["num_bytes"])
-    dtype.fields = {name: (_array_type(kind), offset) for name, kind, offset in value["fields"]}
+    dtype.take_fields({name: (_array_type(kind), at) for name, kind, at in value["fields"]})
     return dtype
 
 

@@ -7,6 +7,7 @@ from rolloutds.torch_file.budget import Budget
 from rolloutds.torch_file.foreign import ForeignClass, ForeignObject
 from rolloutds.torch_file.live import to_live
 from rolloutds.torch_file.reader import read, read_many, read_pickle
+from rolloutds.torch_file.scalars import OpaqueScalar, PlainScalar, ScalarValue
 from rolloutds.torch_file.tensors import Storage, TensorValue, require_torch
 from rolloutds.torch_file.writer import write
 
@@ -16,6 +17,9 @@ __all__ = [
     "Budget",
     "ForeignClass",
     "ForeignObject",
+    "OpaqueScalar",
+    "PlainScalar",
+    "ScalarValue",
     "Storage",
     "TensorValue",
     "read",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from math import prod
 from typing import Any, Literal
 
@@ -55,10 +56,24 @@ class ArrayType:
         if isinstance(num_bytes, int) and num_bytes >= 0:
             self.num_bytes = num_bytes
         if names is not None:
-            self.fields = {name: _field(fields[name]) for name in names}
+            self.take_fields({name: fields[name][:2] for name in names})
         if self.code in _TIMES:
             self.unit = _unit(state[8:])
         self.is_sealed = True
+
+    def take_fields(self, fields: Mapping[Any, Any]) -> None:
+        """Makes it the type of a record: names, each with a type and the byte it begins at.
+
+        Raises:
+            TypeError: they are none, or do not lie inside the record.
+        """
+        for name, (kind, offset) in fields.items():
+            if type(name) is not str or not isinstance(kind, ArrayType) or type(offset) is not int:
+                raise TypeError("not a NumPy record type")
+            if not 0 <= offset <= self.num_bytes - kind.num_bytes:
+                raise TypeError("a NumPy record with a field beyond its end")
+            kind.is_sealed = True  # its size must stay what was checked
+        self.fields = {name: (kind, offset) for name, (kind, offset) in fields.items()}
 
     def numpy_dtype(self) -> Any:
         """The dtype itself."""
@@ -120,13 +135,6 @@ def _unit(rest: tuple[Any, ...]) -> str | None:
     if parts != 1 or not is_time_unit(unit):
         raise TypeError("not a NumPy type of times")
     return unit
-
-
-def _field(entry: Any) -> tuple[ArrayType, int]:
-    kind, offset = entry[:2]
-    if not isinstance(kind, ArrayType) or not isinstance(offset, int):
-        raise TypeError("not a NumPy record type")
-    return kind, offset
 
 
 class ArrayValue:

@@ -11,9 +11,11 @@ from rolloutds.torch_file.archive import Archive
 from rolloutds.torch_file.arrays import ArrayType, ArrayValue, flat_values
 from rolloutds.torch_file.dtypes import STORAGE_TYPES, TENSOR_TYPES, is_shape
 from rolloutds.torch_file.foreign import ForeignClass, ForeignObject, PlainDict, foreign_class
+from rolloutds.torch_file.scalars import scalar_of
 from rolloutds.torch_file.tensors import Storage, TensorValue
 
 _MAX_CLASSES = 10_000
+_SCALAR_MODULES = ("numpy.core.multiarray", "numpy._core.multiarray")
 
 
 class Rebuilder:
@@ -46,6 +48,11 @@ class SafeUnpickler(pickle.Unpickler):
         self._archive = archive
         self._named: dict[tuple[str, str], Any] = {}
         self._storages: dict[tuple[str, str], Storage] = {}
+
+    def keep_scalars(self) -> None:
+        """From now on NumPy scalars are `ScalarValue`, not the plain values they equal."""
+        for module in _SCALAR_MODULES:
+            self._named[module, "scalar"] = Rebuilder(f"{module}.scalar", _kept_scalar)
 
     def find_class(self, module: str, name: str) -> Any:
         """A function of ours, or an inert stand-in; nothing is imported."""
@@ -197,6 +204,14 @@ def _scalar(*args: Any) -> Any:
     return NotImplemented if values is None else values[0]
 
 
+def _kept_scalar(*args: Any) -> Any:
+    """A NumPy scalar, which still knows its type."""
+    if len(args) != 2 or not isinstance(args[0], ArrayType) or not isinstance(args[1], bytes):
+        return NotImplemented
+    found = scalar_of(*args)
+    return NotImplemented if found is None else found
+
+
 # --- the standard library -----------------------------------------------------------------
 
 
@@ -346,9 +361,10 @@ for _module in ("builtins", "__builtin__"):
         (_module, "frozenset"): _frozenset,
         (_module, "complex"): _complex,
     }
+for _module in _SCALAR_MODULES:
+    _BUILDERS[_module, "scalar"] = _scalar
 for _module in ("numpy.core", "numpy._core"):
     _BUILDERS |= {
         (f"{_module}.multiarray", "_reconstruct"): _array,
-        (f"{_module}.multiarray", "scalar"): _scalar,
         (f"{_module}.numeric", "_frombuffer"): _array_from_buffer,
     }

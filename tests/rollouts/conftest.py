@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rolloutds.torch_file import ArrayValue, TensorValue
+from rolloutds.torch_file import ArrayValue, ScalarValue, TensorValue
 
 FILES = Path(__file__).resolve().parent / "files"
 
@@ -54,8 +54,10 @@ def comparable() -> Callable[[Any], Any]:
 
 
 def _comparable(value: Any) -> Any:
+    if isinstance(value, ScalarValue):
+        return ["scalar", value.dtype.name, value.dtype.is_big_endian, value.data]
     if isinstance(value, dict):
-        return ["dict", [(repr(key), _comparable(item)) for key, item in value.items()]]
+        return ["dict", [(_comparable(key), _comparable(item)) for key, item in value.items()]]
     if isinstance(value, list | tuple):
         return [type(value).__name__, [_comparable(item) for item in value]]
     if isinstance(value, TensorValue):

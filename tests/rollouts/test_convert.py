@@ -17,6 +17,7 @@ from rolloutds.rollouts import open_groups
 from rolloutds.rollouts.convert import WRITERS, convert
 from rolloutds.rollouts.writer import TOKEN_FIELDS
 from rolloutds.sample import Sample
+from rolloutds.torch_file.dump_reader import read_dump
 
 
 def converted(source: Any, target: Any, **options):
@@ -44,17 +45,39 @@ scalars = (
     | st.dates()
     | st.timedeltas()
 )
+numpy_numbers = st.one_of(
+    st.floats(width=32).map(np.float32),
+    st.floats(width=16).map(np.float16),
+    st.floats().map(np.float64),
+    st.booleans().map(np.bool_),
+    st.integers(-(2**63), 2**63 - 1).map(np.int64),
+    st.integers(0, 255).map(np.uint8),
+)
+numpy_scalars = st.one_of(
+    numpy_numbers,
+    st.complex_numbers(width=64).map(np.complex64),
+    st.text(st.characters(exclude_characters="\0"), max_size=4).map(np.str_),
+    st.sampled_from([np.bytes_(b""), np.bytes_(b"\xff"), np.void(b"ab")]),
+    st.builds(np.datetime64, st.integers(-9, 9), st.sampled_from(["D", "ns", "25us"])),
+    st.builds(np.timedelta64, st.integers(-9, 9), st.sampled_from(["W", "ms"])),
+)
 arrays = st.sampled_from(
     [
         np.array([1.5, float("nan"), -0.0]),
         np.arange(6, dtype=">u2").reshape(2, 3),
         np.array(["a", "bcd"]),
         np.array([True]),
-        np.array([None, {"a": 1}], dtype=object),
+        np.array([None, {"a": 1}, np.float32(0.5)], dtype=object),
     ]
 )
 shapes = st.sampled_from([("float32", (2, 3)), ("bfloat16", (4,)), ("int64", ()), ("bool", (0, 2))])
-keys = st.text(max_size=4) | st.integers(-5, 2**40) | st.just("__rolloutds__")
+keys = (
+    st.text(max_size=4)
+    | st.integers(-5, 2**40)
+    | st.just("__rolloutds__")
+    | st.integers(-5, 5).map(np.int16)
+    | st.just(np.str_("k"))
+)
 
 
 def tensor_of(kind: tuple[str, tuple[int, ...]]) -> Any:
@@ -64,7 +87,7 @@ def tensor_of(kind: tuple[str, tuple[int, ...]]) -> Any:
 
 
 values = st.recursive(
-    scalars | arrays | shapes.map(tensor_of),
+    scalars | numpy_scalars | arrays | shapes.map(tensor_of),
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.lists(inner, max_size=3).map(tuple)
@@ -75,9 +98,12 @@ values = st.recursive(
 samples = st.fixed_dictionaries(
     {
         "prompt": st.text(max_size=5),
-        "reward": st.none() | st.floats() | st.dictionaries(st.text(max_size=3), st.floats()),
-        "tokens": st.lists(st.integers(0, 2**31), max_size=5),
-        "rollout_log_probs": st.none() | st.lists(st.floats(), max_size=5),
+        "reward": st.none()
+        | st.floats()
+        | numpy_numbers
+        | st.dictionaries(st.text(max_size=3), st.floats() | numpy_numbers),
+        "tokens": st.lists(st.integers(0, 2**31) | st.integers(0, 9).map(np.int32), max_size=5),
+        "rollout_log_probs": st.none() | st.lists(st.floats() | numpy_numbers, max_size=5),
         "rollout_routed_experts": st.none() | shapes.map(tensor_of),
         "status": st.sampled_from(["completed", "aborted", "paused"]),
         "metadata": st.dictionaries(keys, values, max_size=3),
@@ -88,20 +114,67 @@ samples = st.fixed_dictionaries(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=15)
 @given(groups=st.lists(st.lists(samples, min_size=1, max_size=2), min_size=1, max_size=2))
-def test_nothing_is_lost_between_a_slime_dump_and_a_buffer_file(tmp_path, comparable, groups):
+def test_nothing_is_lost_between_a_slime_dump_and_a_buffer_file(
+    tmp_path, comparable, monkeypatch, groups
+):
     torch = pytest.importorskip("torch")
+    # No child process for each of a hundred honest files.
+    monkeypatch.setattr("rolloutds.torch_file.dump_reader.try_out", lambda *_: [None])
     flat = [
-        one | {"group_index": number, "index": None}
+        one | {"group_index": np.int64(number) if number else number, "index": None}
         for number, group in enumerate(groups)
         for one in group
     ]
-    first, lines, second, again = (tmp_path / n for n in ("1.pt", "2.jsonl", "3.pt", "4.jsonl"))
-    torch.save({"rollout_id": 3, "samples": flat, "metadata": {"n": float("nan")}}, first)
-    for source, target in ((first, lines), (lines, second), (second, again)):
+    first, second, third, lines, again = (
+        tmp_path / name for name in ("1.pt", "2.pt", "3.pt", "1.jsonl", "2.jsonl")
+    )
+    beside = {"n": float("nan"), "t": np.float32(0.1)}
+    torch.save({"rollout_id": np.int32(3), "samples": flat, "metadata": beside}, first)
+    for source, target in ((first, lines), (lines, second), (second, again), (first, third)):
         converted(source, target, force=True)
-    expected = {"rollout_id": 3, "metadata": {"n": float("nan")}, "samples": dicts(first)}
-    assert comparable(torch_file.read(second)) == comparable(expected)
+    read = read_dump(first)
+    expected = {key: read[key] for key in ("rollout_id", "metadata")} | {"samples": dicts(first)}
+    assert comparable(read_dump(second)) == comparable(expected)
+    assert comparable(read_dump(third)) == comparable(expected)
     assert again.read_bytes() == lines.read_bytes()
+
+
+def live(path: Path) -> Any:
+    torch = pytest.importorskip("torch")
+    load = torch.load
+    return load(path, weights_only=False)
+
+
+def test_scalars_of_numpy_survive_where_they_sit(tmp_path, write_torch):
+    sample = {
+        "prompt": "a",
+        "group_index": np.int64(4),
+        "reward": np.float32(0.1),
+        "tokens": [np.int32(1), 2],
+        "metadata": {"at": np.datetime64("2026-01-02", "ns"), "ok": {np.str_("k"): [np.bool_(1)]}},
+        "label": np.array([(1, 2.0)], dtype=[("a", "<i4"), ("b", ">f8")])[0],
+    }
+    path = write_torch({"rollout_id": 0, "samples": [sample]})
+    converted(path, tmp_path / "a.jsonl")
+    converted(tmp_path / "a.jsonl", tmp_path / "b.pt")
+    (found,) = live(tmp_path / "b.pt")["samples"]
+    for name, value in sample.items():
+        assert repr(found[name]) == repr(value)
+    assert found["metadata"]["at"].dtype == np.dtype("M8[ns]")
+    assert found["label"].dtype == sample["label"].dtype
+    assert read_lines(tmp_path / "a.jsonl")[0]["group_index"] == 4
+
+
+@pytest.mark.parametrize("value", [np.longdouble(1), np.timedelta64(3)], ids=repr)
+@pytest.mark.parametrize("ending", [writer.ending for writer in WRITERS.values()])
+def test_a_scalar_that_cannot_be_kept_is_refused_with_its_place(
+    tmp_path, write_torch, ending, value
+):
+    path = write_torch({"rollout_id": 0, "samples": [{"prompt": "a", "label": [value]}] * 2})
+    with pytest.raises(DataError, match=r"label\[0\] is of the class"):
+        converted(path, tmp_path / f"out{ending}")
+    written = converted(path, tmp_path / f"out{ending}", drop_foreign=True)
+    assert list(written.dropped.values()) == [2]
 
 
 @pytest.mark.parametrize("name", ["12.pt", "eval_12.pt"])

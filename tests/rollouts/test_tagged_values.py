@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rolloutds.errors import DataError
 from rolloutds.rollouts.tagged_values import KINDS, TAG, Tagger, json_line, untagged
-from rolloutds.torch_file import ArrayValue, TensorValue
+from rolloutds.torch_file import ArrayType, ArrayValue, ScalarValue, TensorValue
 
 texts = st.text(st.characters(exclude_categories=()), max_size=8)
 scalars = (
@@ -91,7 +91,13 @@ def test_the_form_of_the_tags():
         "data": "AQACAA==",
     }
     assert tag((1,), ("v",)) == {TAG: "tuple", "items": [1]}
-    assert tag(np.float32(0.5), ("v",)) == 0.5
+    assert tag(np.float32(1.5), ("v",)) == {
+        TAG: "ndarray",
+        "dtype": "<f4",
+        "shape": [],
+        "is_scalar": True,
+        "data": "AADAPw==",
+    }
     assert set(KINDS) >= {"tensor", "ndarray", "datetime", "bytes", "float"}
 
 
@@ -119,6 +125,60 @@ def test_arrays_survive(array):
     assert again.shape == array.shape
     assert again.tolist() == array.tolist() or np.isnan(array).any()
     assert again.tobytes() == array.tobytes() or array.dtype.hasobject
+
+
+LIVE_SCALARS = [
+    *(np.dtype(code).type(1) for code in ["f2", "f4", "f8", "c8", "c16", "?"]),
+    *(np.dtype(code).type(1) for code in ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"]),
+    *(np.float32("nan"), np.float64("-inf"), np.uint64(2**64 - 1), np.bool_(False)),
+    *(np.str_("日\ud800"), np.str_(""), np.bytes_(b"\xff"), np.bytes_(b""), np.void(b"ab")),
+    *(np.datetime64("2026-01-02", "ns"), np.array("NaT", "M8[25us]")[()], np.timedelta64(-3, "h")),
+]
+
+
+@pytest.mark.parametrize("value", LIVE_SCALARS, ids=lambda v: f"{v.dtype} {v!s}")
+def test_scalars_survive(value):
+    found = back(there({"a": [value]}))["a"][0]
+    assert isinstance(found, ScalarValue)
+    again = found.to_numpy()
+    assert (type(again), again.dtype) == (type(value), value.dtype)
+    assert again.tobytes() == value.tobytes()
+    assert there({"a": [found]}) == there({"a": [value]})
+
+
+def test_scalars_that_are_keys_survive():
+    found = back(there({np.str_("a"): 1, np.int16(3): 2, "b": 3}))
+    assert found == {"a": 1, 3: 2, "b": 3}
+    kinds = [getattr(key, "dtype", None) for key in found]
+    assert [kind and kind.name for kind in kinds] == ["U1", "i2", None]
+
+
+@pytest.mark.parametrize("key", [np.float32(1), np.bool_(True), np.bytes_(b"a"), 1.5])
+def test_other_keys_are_refused(key):
+    with pytest.raises(DataError, match="keys that are text or int"):
+        there({key: 1})
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        (np.longdouble(1), "numpy.longdouble"),
+        (np.array([1], dtype=np.longdouble), "numpy.ndarray"),
+        (np.timedelta64(3), "numpy.timedelta64"),
+        (np.array([(1, 2.0)], dtype=[("a", "i4"), ("b", "f8")])[0], "numpy.void"),
+    ],
+    ids=["longdouble", "longdouble array", "no unit", "record"],
+)
+def test_what_cannot_be_kept_is_refused(value, name):
+    with pytest.raises(DataError, match=rf"value is of the class {name}"):
+        there(value)
+
+
+def test_an_array_that_would_not_be_read_again_is_refused():
+    value = ArrayValue()
+    value.fill((1,), ArrayType("f16", 16), bytes(16), is_fortran=False)
+    with pytest.raises(DataError, match=r"value is of the class numpy.ndarray of f16"):
+        there(value)
 
 
 def tensors():
@@ -196,6 +256,20 @@ def test_tensors_survive(name, is_live, tmp_path):
             "data": "AA==",
             "fields": 3,
             "num_bytes": 1,
+        },
+        {TAG: "ndarray", "dtype": "<f4", "shape": [], "data": "AAAA", "is_scalar": True},
+        {TAG: "ndarray", "dtype": "<f4", "shape": [1], "data": "AACAPw==", "is_scalar": True},
+        {TAG: "ndarray", "dtype": "|O8", "shape": [], "data": "AACAPwAAgD8=", "is_scalar": True},
+        {TAG: "ndarray", "dtype": "|V0", "shape": [], "data": "", "is_scalar": True},
+        {TAG: "ndarray", "dtype": "<U1", "shape": [], "data": "/////w==", "is_scalar": True},
+        {
+            TAG: "ndarray",
+            "dtype": "record",
+            "shape": [],
+            "data": "AA==",
+            "fields": [["a", {"dtype": "<f8"}, 0]],
+            "num_bytes": 1,
+            "is_scalar": True,
         },
         {TAG: "tuple", "items": 3},
         {TAG: "dict", "items": [[1]]},
