@@ -324,13 +324,16 @@ class ResolvedConfig:
         config: the values.
         origins: for each setting, where its value came from ("default", "flag --n", …).
         config_file: the config file that was read, if any.
-        notices: sentences the user should see (a setting that was left out, and why).
+        notices: sentences the user should see.
+        left_out: settings that were left out, by name: a sentence that says why. It matters to
+            those who would use the setting.
     """
 
     config: DataSourceConfig
     origins: Mapping[str, str]
     config_file: Path | None = None
     notices: tuple[str, ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     def is_set(self, name: str) -> bool:
         """Whether somebody set it (it is not the default)."""
@@ -381,17 +384,19 @@ def resolve(
         _from_script(LaunchLayer(*script)) if script else {},
     ]
     notices: list[str] = []
+    left_out: dict[str, str] = {}
     if found:
-        layers.append(_from_file(found, explicit=config_file is not None, notices=notices))
+        layers.append(_from_file(found, explicit=config_file is not None, left_out=left_out))
     if fallback_config and not any("prompt_data" in layer for layer in layers):
         found = fallback_config
-        layers.append(_from_file(fallback_config, explicit=True, notices=notices))
+        layers.append(_from_file(fallback_config, explicit=True, left_out=left_out))
         notices.append(f"no prompt data named: using the sample data ({fallback_config})")
     values, origins = _merge(layers)
     if values.get("prompt_data") is not None and "rollout_global_dataset" not in values:
         values["rollout_global_dataset"] = True
         origins["rollout_global_dataset"] = "prompt data is named"
-    return ResolvedConfig(DataSourceConfig(**values), origins, found, tuple(notices))
+    left_out = {name: why for name, why in left_out.items() if origins[name] == "default"}
+    return ResolvedConfig(DataSourceConfig(**values), origins, found, tuple(notices), left_out)
 
 
 def _merge(
@@ -445,14 +450,16 @@ def _is_ours(project: Path) -> bool:
         return False
 
 
-def _from_file(path: Path, *, explicit: bool, notices: list[str]) -> dict[str, tuple[Any, str]]:
+def _from_file(
+    path: Path, *, explicit: bool, left_out: dict[str, str]
+) -> dict[str, tuple[Any, str]]:
     values: dict[str, tuple[Any, str]] = {}
     for key, value in _read_table(path).items():
         if key in COMMAND_TABLES and isinstance(value, dict):
             continue  # that command reads it itself
         setting = _known_setting(key, path)
         if setting.runs_code and not explicit:
-            notices.append(
+            left_out[setting.name] = (
                 f"{path}: {key} is left out, because it runs code and the file was only found; "
                 f"name the file with --config, or give {setting.flag}"
             )
@@ -502,6 +509,8 @@ def _known_setting(key: str, path: Path) -> Setting:
 
 
 def _relative_to(folder: Path, setting: Setting, value: str) -> str:
+    if "://" in value:  # a URL
+        return value
     # A hub name and the text of a template are no paths: they are joined only when a file is there.
     joined = folder / Path(value).expanduser()
     if setting.name in ("hf_checkpoint", "chat_template"):

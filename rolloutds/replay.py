@@ -14,10 +14,13 @@ from rolloutds.buffer import describe_value
 from rolloutds.errors import ConfigError
 from rolloutds.filters import BufferFilter
 from rolloutds.group_forms import first_sample, is_group, leaves
-from rolloutds.replay_call import Call, TimeUp, call
+from rolloutds.replay_call import Call, Limit, TimeUp, call
 from rolloutds.replay_codes import ReplayFinding, ReplayFindings
 from rolloutds.replay_copies import copy_group, edits
+from rolloutds.sample import Sample
+from rolloutds.state_copy import ATOMS
 from rolloutds.torch_file.pickled import collector_paused
+from rolloutds.torch_file.scalars import PlainScalar
 
 GroupNumber = int | str
 """A group's `group_index`; where it has none, ``#`` and its place in the order of arrival."""
@@ -80,12 +83,16 @@ class Taken:
 class ReplayRound:
     """One call, and what became of the buffer: taken + left + removed = before.
 
+    A filter that leaves what it returns in the buffer takes nothing: `num_returned` is what it
+    gave, `num_new` what of that no earlier round had given.
+
     Attributes:
         number: from 1.
         rollout_id: what the filter got.
         num_asked: groups it was asked for.
         num_before: groups in the buffer before the call.
         returned: what it returned, in order.
+        num_new: groups of the buffer's that were returned for the first time.
         num_taken: groups that left the buffer and were returned.
         num_left: groups that are still in it; returned ones too.
         num_still_in: returned groups that are still in it.
@@ -99,12 +106,18 @@ class ReplayRound:
     num_asked: int
     num_before: int
     returned: list[Taken] = field(default_factory=list)
+    num_new: int = 0
     num_taken: int = 0
     num_left: int = 0
     num_still_in: int = 0
     removed: list[GroupNumber] = field(default_factory=list)
     num_refilled: int = 0
     seconds: float = 0.0
+
+    @property
+    def num_returned(self) -> int:
+        """Groups it returned, those that it should not have as well."""
+        return len(self.returned)
 
     @property
     def num_removed(self) -> int:
@@ -163,10 +176,12 @@ class ReplayWatch:
 
     Attributes:
         on_call: called before each call of the filter.
+        on_look: called whenever a group is looked at after it.
         on_round: called after each round, with what was found so far; not in a second run.
     """
 
     on_call: Callable[[], None] = _no_call
+    on_look: Callable[[], None] = _no_call
     on_round: Callable[[ReplayRound, ReplayFindings], None] = _no_round
 
 
@@ -314,12 +329,15 @@ class _Trial:
         # Entries hold the groups, so that an identity never passes to another object.
         self._entries: dict[int, _Entry] = {}
         self.findings = ReplayFindings()
+        # What a filter put into samples runs when they are looked at: each group has the time limit.
+        self._limit = Limit(settings.time_limit)
+        self._looks_at: _Entry | None = None
         with collector_paused():
             self._add(groups)
 
     def anew(self) -> _Trial:
         """The same trial before its first round, on new copies."""
-        watch = ReplayWatch(on_call=self._watch.on_call)
+        watch = ReplayWatch(on_call=self._watch.on_call, on_look=self._watch.on_look)
         return _Trial(
             self._filter,
             self._groups,
@@ -374,16 +392,56 @@ class _Trial:
         return len(coming)
 
     def _finish(self, result: Replay) -> None:
+        self._look(self._look_at_the_rest, None)
+        if self.findings.has_errors:
+            result.ended = "error"
+        result.num_refilled = self._num_refilled
+        result.num_left = len(self._buffer)
+        entries = self._entries.values()
+        result.never_served = [entry.number for entry in entries if entry.served_in is None]
+
+    def _look_at_the_rest(self) -> None:
         for group in self._buffer:
             entry = self._entries.get(id(group))
             if entry is not None:
                 self._look_for_edits(entry, None)
                 if size_of(group) != entry.size:
                     self._look_at_size(entry, group, None)
-        result.num_refilled = self._num_refilled
-        result.num_left = len(self._buffer)
-        entries = self._entries.values()
-        result.never_served = [entry.number for entry in entries if entry.served_in is None]
+
+    # --- looking, which can run code of the filter's --------------------------------------
+
+    def _look(self, look: Callable[[], Any], number: int | None) -> Any:
+        """What `look` gives, within the time limit; what stops it is noted, and None given."""
+        self._turn_to(None)
+        outcome = call(look, self._limit, sees_reseeding=False)
+        if outcome.error is not None:
+            code, says = "RPL006", describe_error(outcome.error)
+            if isinstance(outcome.error, TimeUp):
+                code, says = "RPL007", f"stopped after {self.settings.time_limit:g} s"
+            group = None if self._looks_at is None else self._looks_at.number
+            self.findings.add(
+                code,
+                f"{self._looked_place(outcome)}: {says}",
+                round_number=number,
+                group=group,
+                about="look",
+                frames=outcome.frames,
+            )
+        return outcome.value
+
+    def _turn_to(self, entry: _Entry | None) -> None:
+        self._looks_at = entry
+        self._limit.restart()
+        self._watch.on_look()
+
+    def _looked_place(self, outcome: Call) -> str:
+        """Which of the filter's code ran, and for which group, sample and field."""
+        frame = outcome.frames[-1] if outcome.frames else ""
+        what = frame.partition(" in ")[2].partition(":")[0] or "its objects"
+        text = f"{what}, run by comparing samples after the call"
+        if self._looks_at is None:
+            return text
+        return f"{text}, group {self._looks_at.number}{_place_in(self._looks_at, outcome)}"
 
     # --- one round ------------------------------------------------------------------------
 
@@ -395,9 +453,17 @@ class _Trial:
         self._watch.on_call()
         outcome = call(
             lambda: self._filter(self._args, rollout_id, self._buffer, asked),
-            self.settings.time_limit,
+            Limit(self.settings.time_limit),
         )
         done.seconds = outcome.seconds
+        looked = self._look(lambda: (self._look_at_call(outcome, done),), number)
+        if looked is None:
+            self._count_only(outcome, done)
+            return done, None
+        return done, looked[0]
+
+    def _look_at_call(self, outcome: Call, done: ReplayRound) -> Ended | None:
+        number = done.number
         self._note_call(outcome, number)
         returned = self._groups_of(outcome, number)
         known = [e for e in (self._entries.get(id(g)) for g in returned) if e is not None]
@@ -405,11 +471,24 @@ class _Trial:
         removed = self._account(done, returned, known)
         for entry in [*known, *removed]:
             self._look_for_edits(entry, number)
+        done.num_new = len({e.position for e in known if e.served_in is None})
         for entry in known:
             entry.served_in = entry.served_in or number
         if is_again:
-            return done, "a group again"
-        return done, None if known else "nothing new"
+            return "a group again"
+        return None if known else "nothing new"
+
+    def _count_only(self, outcome: Call, done: ReplayRound) -> None:
+        """What is known of a round whose groups could not be looked at."""
+        returned = outcome.value if type(outcome.value) is list else []
+        known = {id(g): self._entries[id(g)] for g in returned if id(g) in self._entries}
+        done.returned = [entry.taken for entry in known.values()]
+        done.num_new = sum(entry.served_in is None for entry in known.values())
+        for entry in known.values():
+            entry.served_in = entry.served_in or done.number
+        done.removed = []
+        done.num_left = min(len(self._buffer), done.num_before)
+        done.num_taken = done.num_before - done.num_left
 
     def _note(
         self, code: str, message: str, done: ReplayRound, group: GroupNumber | None = None
@@ -476,6 +555,7 @@ class _Trial:
         samples: set[int] = set()
         is_again = False
         for group in returned:
+            self._turn_to(self._entries.get(id(group)))
             number = self._number_of(group)
             own = set(map(id, leaves(group)))
             if samples & own:
@@ -506,12 +586,15 @@ class _Trial:
         if size == expected and (entry is None or size == entry.size):
             return
         number = self._number_of(group)
-        was = f"; it had {entry.size}" if entry is not None and entry.size != size else ""
-        if entry is not None and not was:
-            was = ", in the file too"
+        found, wanted = f"group {number} has {size} samples", f"expected {expected}"
+        if entry is not None and entry.size != size:
+            found += f"; it had {entry.size}"
+        elif entry is not None:
+            found += ", in the file too"
+            wanted = f"n_samples_per_prompt is {expected}"
         self.findings.add(
             "RPL002",
-            f"group {number} has {size} samples{was}, expected {expected}",
+            f"{found}, {wanted}",
             round_number=None if done is None else done.number,
             group=number,
         )
@@ -524,6 +607,7 @@ class _Trial:
         return int(index) if isinstance(index, int) else "?"
 
     def _look_for_edits(self, entry: _Entry, number: int | None) -> None:
+        self._turn_to(entry)
         for edit in edits(entry.original, entry.group):
             self.findings.add(
                 "RPL010",
@@ -609,6 +693,22 @@ class _Trial:
         self._note("RPL014", f"{what} was put into the buffer{how}", done, number)
 
 
+def _place_in(entry: _Entry, outcome: Call) -> str:
+    """The sample and field that hold an object which was looked at when it stopped."""
+    samples = list(leaves(entry.group))
+    for value in outcome.looked_at:
+        if type(value) in ATOMS:
+            continue
+        for number, sample in enumerate(samples):
+            if value is sample:
+                return f", sample {number}"
+            fields = getattr(sample, "__dict__", {}) if isinstance(sample, Sample) else {}
+            for name, held in fields.items():
+                if held is value:
+                    return f", sample {number}: {name}"
+    return ""
+
+
 def _copy_args(args: Any) -> Any:
     """Settings of a trial's own, so that a filter that edits them does so for itself."""
     try:
@@ -639,6 +739,8 @@ def _rewards(group: Any) -> list[Any]:
 
 def plain_reward(value: Any) -> Any:
     """A reward as plain data; what is not becomes text."""
+    if isinstance(value, PlainScalar):
+        value = value.tolist()
     if value is None or type(value) in (bool, int, float):
         return value
     if isinstance(value, int | float):

@@ -1,4 +1,4 @@
-"""One call of a filter: stopped at a time limit, with what it did to the global random state."""
+"""Running a filter's code: stopped at a time limit, with what it did to the global random state."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import FrameType, TracebackType
 from typing import Any
@@ -50,16 +50,50 @@ class Call:
     reseeded: list[str] = field(default_factory=list)
 
 
-def call(function: Callable[[], Any], time_limit: float | None) -> Call:
-    """Calls `function`; whatever it raises is part of the result.
+class Limit:
+    """Stops Python code in the main thread of a process with `TimeUp`; elsewhere it does nothing.
 
-    The limit acts in the main thread of a process only, and when Python code runs.
+    Args:
+        seconds: how long what is inside may take; None: no limit.
     """
-    before = _random_states()
+
+    def __init__(self, seconds: float | None) -> None:
+        self._seconds = seconds
+        self._previous: Any = None
+        self._is_on = False
+
+    def __enter__(self) -> Limit:
+        is_main = threading.current_thread() is threading.main_thread()
+        self._is_on = self._seconds is not None and is_main
+        if self._is_on:
+            self._previous = signal.signal(signal.SIGALRM, _stop)
+            self.restart()
+        return self
+
+    def restart(self) -> None:
+        """Gives what follows the whole time again."""
+        if self._is_on:
+            # Again and again: what catches everything is stopped at the next chance.
+            signal.setitimer(signal.ITIMER_REAL, self._seconds or 0.0, _AGAIN_SECONDS)
+
+    def __exit__(self, *error: object) -> None:
+        if self._is_on:
+            self._is_on = False
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, self._previous)
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise TimeUp
+
+
+def call(function: Callable[[], Any], limit: Limit, *, sees_reseeding: bool = True) -> Call:
+    """Calls `function`; whatever it raises is part of the result."""
+    before = _random_states() if sees_reseeding else {}
     outcome = Call()
     started = _clock()
     try:
-        with _limited(time_limit):
+        with limit:
             outcome.value = function()
     except BaseException as error:  # SystemExit as well: it would end the run
         if isinstance(error, KeyboardInterrupt) and _is_from_user():
@@ -69,32 +103,14 @@ def call(function: Callable[[], Any], time_limit: float | None) -> Call:
         # It holds the frames, and with them everything the filter had.
         error.__traceback__ = None
     outcome.seconds = _clock() - started
-    outcome.reseeded = _reseeded(before, _random_states())
+    if sees_reseeding:
+        outcome.reseeded = _reseeded(before, _random_states())
     return outcome
 
 
 def _is_from_user() -> bool:
     """Whether an interrupt is one of the terminal's, and not one that the filter raised."""
     return signal.getsignal(signal.SIGINT) is not signal.SIG_DFL
-
-
-@contextmanager
-def _limited(seconds: float | None) -> Iterator[None]:
-    if seconds is None or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise TimeUp
-
-    previous = signal.signal(signal.SIGALRM, stop)
-    # Again and again: a filter that catches everything is stopped at the next chance.
-    signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN_SECONDS)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
 
 
 def _own_frames(trace: TracebackType | None) -> tuple[list[str], list[Any]]:

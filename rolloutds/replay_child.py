@@ -7,8 +7,10 @@ that catches everything, or one that ends the process are seen from outside only
 from __future__ import annotations
 
 import contextlib
+import enum
 import faulthandler
 import io
+import mmap
 import os
 import pickle
 import select
@@ -29,6 +31,7 @@ from rolloutds.replay import (
     ReplayRound,
     ReplaySettings,
     ReplayWatch,
+    Taken,
     describe_error,
     expected_size,
     number_of,
@@ -38,9 +41,16 @@ from rolloutds.replay_codes import ReplayFinding, ReplayFindings
 
 _GRACE_SECONDS = 2.0
 """What the process has, beyond the time limit, to stop a call by itself and say so."""
+_ENDING_SECONDS = 0.5
+"""What it has to end when it has closed its pipe."""
+_TICK = 0.2
 _PIECE = 1 << 16
 _HEAD = 8
 _KEPT_FRAMES = 4
+
+# Held here: a filter may put something else in their modules.
+_clock, _dumps, _write, _exit = time.monotonic, pickle.dumps, os.write, os._exit
+_own_id, _stat = os.getpid, os.fstat
 
 
 class _Word(NamedTuple):
@@ -51,6 +61,7 @@ class _Word(NamedTuple):
 
 
 Say = Callable[[_Word], None]
+_RUNS_FILTER = ("import", "call", "look")
 
 
 class _EndedError(Exception):
@@ -88,10 +99,11 @@ def replay_in_child(
     """
 
     def work(say: Say) -> Replay:
-        say(_Word("call"))  # importing is running it, too
+        say(_Word("import"))  # which is running it, too
         buffer_filter = load_function(filter_path)
         say(_Word("done"))
-        watch = ReplayWatch(lambda: say(_Word("call")), _Teller(say).on_round)
+        teller = _Teller(say)
+        watch = ReplayWatch(teller.on_call, teller.on_look, teller.on_round)
         return replay(
             buffer_filter,
             groups,
@@ -136,17 +148,136 @@ def _take_over(partial: Replay, done: ReplayRound) -> None:
 
 
 class _Teller:
-    """Tells of each round, and of what was found whenever there is more."""
+    """Tells of each call and round, and of what was found whenever there is more."""
 
     def __init__(self, say: Say) -> None:
         self._say = say
         self._num_said = 0
+        self._last_look: float | None = None
+
+    def on_call(self) -> None:
+        self._last_look = None
+        self._say(_Word("call"))
+
+    def on_look(self) -> None:
+        now = _clock()
+        if self._last_look is None or now - self._last_look > _TICK:
+            self._last_look = now
+            self._say(_Word("look"))
 
     def on_round(self, done: ReplayRound, findings: ReplayFindings) -> None:
+        self._last_look = None
         self._say(_Word("round", done))
         if len(findings) > self._num_said:
             self._num_said = len(findings)
             self._say(_Word("found", findings.all))
+
+
+# --- what is said -------------------------------------------------------------------------
+
+
+class _Doing(enum.IntEnum):
+    """What the child is at, for a parent that hears no more of it; MUTE: it has lost its pipe."""
+
+    OWN_WORK = 0
+    IMPORT = 1
+    CALL = 2
+    LOOK = 3
+    MUTE = 4
+
+
+_BEGINS = {"import": _Doing.IMPORT, "call": _Doing.CALL, "look": _Doing.LOOK}
+_AT = {
+    _Doing.OWN_WORK: "between two calls",
+    _Doing.IMPORT: "while its module was imported",
+    _Doing.CALL: "in the call",
+    _Doing.LOOK: "when its samples were compared after the call",
+    _Doing.MUTE: "in the call",
+}
+
+
+class _SpoiltError(Exception):
+    """Something came through the pipe that the child did not say."""
+
+
+class _Line:
+    """A pipe, and a byte of shared memory for what the child is at; made before the fork.
+
+    A filter may close any file and write to any: each word begins with a mark that nothing else
+    begins with, and the byte can be read when the pipe is gone.
+    """
+
+    def __init__(self) -> None:
+        self.reader, self.writer = os.pipe()
+        self._mark = os.urandom(_HEAD)
+        self._pipe = _identity(self.writer)
+        self._shared = mmap.mmap(-1, 1)
+
+    @property
+    def doing(self) -> _Doing:
+        return _Doing(self._shared[0])
+
+    def speaker(self) -> Say:
+        """What this process says words with, and none that it forks."""
+        own_id = _own_id()
+
+        def say(word: _Word) -> None:
+            if _own_id() != own_id:
+                _exit(0)  # a fork that the filter made, and that came back from it
+            self._shared[0] = _BEGINS.get(word.kind, _Doing.OWN_WORK)
+            data = _dumps(word)
+            try:
+                self._send(self._mark + len(data).to_bytes(_HEAD, "little") + data)
+            except OSError:
+                self._shared[0] = _Doing.MUTE
+                _exit(1)
+
+        return say
+
+    def _send(self, data: bytes) -> None:
+        if _identity(self.writer) != self._pipe:
+            raise OSError  # another file in its place
+        while data:
+            data = data[_write(self.writer, data) :]
+
+    def take_word(self, held: bytearray) -> _Word | None:
+        """Takes the first word off what came through the pipe; None while it is not whole.
+
+        Raises:
+            _SpoiltError: something else came.
+        """
+        if not self._mark.startswith(held[:_HEAD]):
+            raise _SpoiltError
+        size = int.from_bytes(held[_HEAD : 2 * _HEAD], "little")
+        if len(held) < 2 * _HEAD + size or len(held) < 2 * _HEAD:
+            return None
+        try:
+            word: _Word = _Unpickler(io.BytesIO(held[2 * _HEAD : 2 * _HEAD + size])).load()
+        except Exception as error:
+            raise _SpoiltError from error
+        del held[: 2 * _HEAD + size]
+        return word
+
+
+def _identity(descriptor: int) -> tuple[int, int]:
+    found = _stat(descriptor)
+    return found.st_dev, found.st_ino
+
+
+class _Unpickler(pickle.Unpickler):
+    """For words only: what the filter's process says is not to run anything in this one."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module not in _SPOKEN_OF or "." in name:
+            raise pickle.UnpicklingError(f"{module}.{name}")
+        found = super().find_class(module, name)
+        if module != RolloutDSError.__module__ and found not in _SPOKEN:
+            raise pickle.UnpicklingError(f"{module}.{name}")
+        return found
+
+
+_SPOKEN = (_Word, Replay, ReplayRound, ReplayFinding, Taken)
+_SPOKEN_OF = {RolloutDSError.__module__, *(kind.__module__ for kind in _SPOKEN)}
 
 
 # --- the process --------------------------------------------------------------------------
@@ -154,7 +285,7 @@ class _Teller:
 
 def _words_of(work: Callable[[Say], Any], patience: float | None) -> Iterator[_Word]:
     """What a forked child says while it does the work; it is killed when nobody listens on."""
-    reader, writer = os.pipe()
+    line = _Line()
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()
@@ -163,112 +294,151 @@ def _words_of(work: Callable[[Say], Any], patience: float | None) -> Iterator[_W
         warnings.simplefilter("ignore", DeprecationWarning)
         pid = os.fork()
     if not pid:
-        os.close(reader)
-        _run_child(work, writer)
-    os.close(writer)
-    is_over = False
+        os.close(line.reader)
+        _run_child(work, line.speaker())
+    os.close(line.writer)
+    child = _Child(pid, line)
     try:
-        yield from _read_words(reader, patience)
-        is_over = True
+        yield from child.words(patience)
+        ended = child.how_it_ended()
     finally:
-        os.close(reader)
-        if not is_over:
+        os.close(line.reader)
+        child.kill()
+    raise _EndedError("RPL006", ended)
+
+
+class _Child:
+    """The process, as its parent sees it."""
+
+    def __init__(self, pid: int, line: _Line) -> None:
+        self._pid = pid
+        self._line = line
+        self._code: int | None = None
+        self._is_over = False
+
+    def words(self, patience: float | None) -> Iterator[_Word]:
+        """Words until it ends or closes its pipe; patience is for the filter's code only."""
+        held = bytearray()
+        deadline: float | None = None
+        while True:
+            left = _TICK if deadline is None else max(0.0, deadline - _clock())
+            if not self._has_said(min(left, _TICK)):
+                if deadline is not None and _clock() >= deadline:
+                    found = f"stopped from outside {self._at}: it did not end when interrupted"
+                    raise _EndedError("RPL007", found)
+                # What the filter forked may hold the pipe open: that it ended is seen here only.
+                if self._has_ended() and not self._has_said(0):
+                    return
+                continue
+            piece = os.read(self._line.reader, _PIECE)
+            if not piece:
+                return
+            held += piece
+            while held and (word := self._next(held)) is not None:
+                runs_filter = word.kind in _RUNS_FILTER and patience is not None
+                deadline = _clock() + (patience or 0.0) if runs_filter else None
+                yield word
+
+    def _has_said(self, seconds: float) -> bool:
+        return bool(select.select([self._line.reader], [], [], seconds)[0])
+
+    def _next(self, held: bytearray) -> _Word | None:
+        try:
+            word = self._line.take_word(held)
+        except _SpoiltError as error:
+            found = "the filter wrote to files that are not its own, the pipe of the replay too"
+            raise _EndedError("RPL006", found) from error
+        if word is not None and word.kind == "error":
+            raise word.value
+        if word is not None and word.kind == "broken":
+            raise _EndedError("RPL006", *word.value)
+        return word
+
+    @property
+    def _at(self) -> str:
+        return _AT[self._line.doing]
+
+    def how_it_ended(self) -> str:
+        """What the filter did to the process, in words."""
+        deadline = _clock() + _ENDING_SECONDS
+        while not self._has_ended() and _clock() < deadline:
+            time.sleep(_ENDING_SECONDS / 50)
+        if not self._is_over or self._line.doing is _Doing.MUTE:
+            return "the filter closed files that are not its own, the pipe of the replay too"
+        if self._code is None:
+            return f"the process ended {self._at}"
+        if self._code >= 0:
+            return f"the filter ended the process {self._at} (exit code {self._code})"
+        if self._code == -signal.SIGKILL:
+            why = "by the filter, or by the system for want of memory"
+            return f"the process was killed {self._at} (SIGKILL: {why})"
+        return f"the process was ended by {_signal_name(-self._code)} {self._at}"
+
+    def _has_ended(self) -> bool:
+        if not self._is_over:
+            try:
+                pid, status = os.waitpid(self._pid, os.WNOHANG)
+            except ChildProcessError:  # the program around us ignores SIGCHLD
+                self._is_over = True
+                return True
+            if pid:
+                self._is_over = True
+                self._code = os.waitstatus_to_exitcode(status)
+        return self._is_over
+
+    def kill(self) -> None:
+        """Ends it, and what it forked."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._pid, signal.SIGKILL)
+        if not self._is_over:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        code = _wait(pid)
-    raise _EndedError("RPL006", f"the filter ended the process ({_how(code)})")
+                os.kill(self._pid, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(self._pid, 0)
 
 
-def _wait(pid: int) -> int:
+def _signal_name(number: int) -> str:
     try:
-        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    except ChildProcessError:
-        return 0  # the program around us ignores SIGCHLD
-
-
-def _how(code: int) -> str:
-    if code >= 0:
-        return f"exit code {code}"
-    try:
-        return signal.Signals(-code).name
+        return signal.Signals(number).name
     except ValueError:
-        return f"signal {-code}"
+        return f"signal {number}"
 
 
-def _read_words(reader: int, patience: float | None) -> Iterator[_Word]:
-    """Words until the child closes its end; patience is for calls, not for what is between."""
-    held = bytearray()
-    deadline: float | None = None
-    while True:
-        left = None if deadline is None else max(0.0, deadline - time.monotonic())
-        if not select.select([reader], [], [], left)[0]:
-            raise _EndedError(
-                "RPL007", "stopped from outside: the call did not end when it was interrupted"
-            )
-        piece = os.read(reader, _PIECE)
-        if not piece:
-            return
-        held += piece
-        while (word := _next_word(held)) is not None:
-            is_call = word.kind == "call" and patience is not None
-            deadline = time.monotonic() + (patience or 0.0) if is_call else None
-            if word.kind == "error":
-                raise word.value
-            if word.kind == "broken":
-                raise _EndedError("RPL006", *word.value)
-            yield word
-
-
-def _next_word(held: bytearray) -> _Word | None:
-    size = int.from_bytes(held[:_HEAD], "little")
-    if len(held) < _HEAD or len(held) < _HEAD + size:
-        return None
-    try:
-        word = _Unpickler(io.BytesIO(held[_HEAD : _HEAD + size])).load()
-    except Exception as error:
-        raise _EndedError("RPL006", "the process of the filter said what makes no sense") from error
-    del held[: _HEAD + size]
-    return word if isinstance(word, _Word) else None
-
-
-class _Unpickler(pickle.Unpickler):
-    """For words only: what the filter's process says is not to run anything in this one."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        if module.partition(".")[0] != "rolloutds":
-            raise pickle.UnpicklingError(f"{module}.{name}")
-        return super().find_class(module, name)
-
-
-def _run_child(work: Callable[[Say], Any], writer: int) -> NoReturn:
-    own_id = os.getpid()
-
-    def say(word: _Word) -> None:
-        if os.getpid() != own_id:
-            os._exit(0)  # a fork that the filter made, and that came back from it
-        data = pickle.dumps(word)
-        data = len(data).to_bytes(_HEAD, "little") + data
-        while data:
-            data = data[os.write(writer, data) :]
-
+def _run_child(work: Callable[[Say], Any], say: Say) -> NoReturn:
     try:
         faulthandler.disable()
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+        _leave_the_terminal()
         _give_up_stdout()
         _go_first_when_memory_runs_out()
         with contextlib.redirect_stdout(sys.stderr):
-            say(_Word("result", work(say)))
+            result = work(say)
+        _flush()  # the parent ends this process when it has the result
+        say(_Word("result", result))
     except RolloutDSError as error:
         say(_Word("error", error))
     except BaseException as error:  # the filter may have changed any module under our feet
         say(_Word("broken", (describe_error(error), _frames(error))))
     finally:
-        for stream in (sys.__stdout__, sys.stderr):
-            if stream is not None:
-                with contextlib.suppress(Exception):
-                    stream.flush()
+        _flush()
         # Nothing of the parent's (buffers, handlers, atexit) may run twice.
-        os._exit(0)
+        _exit(0)
+
+
+def _flush() -> None:
+    for stream in (sys.__stdout__, sys.stderr):
+        if stream is not None:
+            with contextlib.suppress(Exception):
+                stream.flush()
+
+
+def _leave_the_terminal() -> None:
+    """A process group of its own, so that what it forks ends with it; and nothing to read."""
+    with contextlib.suppress(OSError):
+        os.setpgid(0, 0)
+    signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # it may write all the same
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
 
 
 def _give_up_stdout() -> None:

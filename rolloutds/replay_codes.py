@@ -82,8 +82,9 @@ REPLAY_CODES: dict[str, ReplayCode] = {
     "RPL006": ReplayCode(
         "exception",
         "error",
-        "The filter raised, or ended its process.",
-        "The run stops at this rollout.",
+        "The filter raised, ended its process, or closed or wrote to files that are not its own; "
+        "or what it left in samples did so when they were compared.",
+        "The run stops at this rollout, or loses its files.",
         "buffer.sort(key=lambda group: group[0].reward)  # a reward is None",
         "Read the frames and the group that are named; expect samples without a reward, and "
         "groups that were aborted.",
@@ -91,7 +92,8 @@ REPLAY_CODES: dict[str, ReplayCode] = {
     "RPL007": ReplayCode(
         "time-limit",
         "error",
-        "A call took longer than the time limit, and was stopped.",
+        "A call took longer than the time limit, and was stopped; or comparing a group after it "
+        "did, because of an object that the filter put into a sample.",
         "Generation waits while the filter runs; one that never returns holds the run for ever.",
         "while len(taken) < num_samples:\n    taken += [g for g in buffer if is_good(g)]",
         "End every loop when the buffer is used up; --time-limit sets another limit.",

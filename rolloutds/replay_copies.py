@@ -93,7 +93,10 @@ def _are_equal(one: Any, other: Any) -> bool:
             return True
     except Exception:  # arrays, and classes of the user's
         pass
-    return type(one) is type(other) and _look_alike(one, other)
+    try:
+        return type(one) is type(other) and _look_alike(one, other)
+    except Exception:  # a class whose values cannot be looked at is no plain copy
+        return False
 
 
 def _look_alike(one: Any, other: Any) -> bool:

@@ -136,6 +136,12 @@ def test_paths_in_a_file_are_relative_to_it(tmp_path: Path) -> None:
     assert config.chat_template == "{{ x }}"
 
 
+def test_a_url_in_a_file_stays_as_it_is(tmp_path: Path) -> None:
+    path = write_config(tmp_path, 'prompt_data = "s3://bucket/x.jsonl@[0:3]"\n')
+    config = resolve({}, environment={}, config_file=path).config
+    assert config.prompt_data == "s3://bucket/x.jsonl@[0:3]"
+
+
 def test_a_hub_name_stays_a_hub_name(tmp_path: Path) -> None:
     path = write_config(tmp_path, 'hf_checkpoint = "org/model"\n')
     assert resolve({}, environment={}, config_file=path).config.hf_checkpoint == "org/model"
@@ -159,7 +165,8 @@ def test_a_file_that_was_only_found_cannot_make_code_run(tmp_path: Path) -> None
     found = resolve({}, environment={}, start_folder=tmp_path)
     assert found.config.buffer_filter_path is None
     assert found.config.trust_remote_code is False
-    assert len(found.notices) == 2
+    assert set(found.left_out) == {"buffer_filter_path", "trust_remote_code"}
+    assert found.notices == ()
     named = resolve({}, environment={}, config_file=path)
     assert named.config.buffer_filter_path == "evil.fn"
     assert named.config.trust_remote_code is True

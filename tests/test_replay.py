@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from rolloutds.errors import ConfigError
 from rolloutds.filters import FILTERS, pop_first
 from rolloutds.replay import ReplaySettings, ReplayWatch, replay, size_of
-from rolloutds.replay_call import call
+from rolloutds.replay_call import Limit, call
 from rolloutds.replay_codes import REPLAY_CODES
 from rolloutds.replay_copies import copy_group, edits
 from rolloutds.sample import Sample
@@ -203,7 +204,9 @@ def test_an_exception_shows_the_filter_s_own_frames():
 def test_a_size_that_the_file_has_is_an_error_too():
     groups = [*groups_of(2), make_group(9, 3)]
     result = tried(pop_first, groups, num_samples=4)
-    assert finding(result, "RPL002").message == "group 9 has 3 samples, in the file too, expected 2"
+    assert finding(result, "RPL002").message == (
+        "group 9 has 3 samples, in the file too, n_samples_per_prompt is 2"
+    )
 
 
 def drops(args, rollout_id, buffer, num_samples):
@@ -325,6 +328,125 @@ def test_a_call_that_does_not_end_is_stopped(catches):
     found = finding(result, "RPL007")
     assert found.message == "stopped after 0.05 s, at group 0"
     assert "for_ever" in found.frames[0]
+
+
+class _Left:
+    """What a filter may leave in a sample: it never answers one question."""
+
+    method = "nothing"
+
+    def __init__(self, method):
+        self.method = method
+
+    def hang(self, method):
+        if self.method == method:
+            while True:
+                pass
+
+    def __eq__(self, other):
+        self.hang("__eq__")
+        return False
+
+    def __repr__(self):
+        self.hang("__repr__")
+        return "left"
+
+    @property
+    def __dict__(self):  # type: ignore[override]
+        self.hang("__dict__")
+        return {}
+
+    __hash__ = None
+
+
+@pytest.mark.parametrize("method", ["__eq__", "__repr__", "__dict__"])
+@pytest.mark.parametrize("is_returned", [True, False])
+def test_what_a_filter_leaves_in_a_sample_cannot_hang_the_replay(method, is_returned):
+    def leave(args, rollout_id, buffer, num_samples):
+        buffer[1 if is_returned else 4][1].label = _Left(method)
+        return [buffer.pop(0), buffer.pop(0)]
+
+    groups = groups_of(6)
+    if method == "__dict__":  # is looked at where both are of one class
+        for group in groups:
+            group[1].label = _Left("nothing")
+    result = tried(leave, groups, time_limit=0.05, num_rounds=1)
+    found = finding(result, "RPL007")
+    group = 1 if is_returned else 4
+    assert found.message.startswith("hang, run by comparing samples after the call, group ")
+    assert found.message.endswith(": stopped after 0.05 s")
+    assert (found.groups, found.round_number) == ([group], 1 if is_returned else None)
+    assert "in hang: " in found.frames[-1]
+    assert result.ended == "error"
+    done = result.rounds[0]
+    assert (done.num_returned, done.num_new, done.num_left) == (2, 2, 4)
+    assert done.num_taken + done.num_left + done.num_removed == done.num_before
+
+
+@pytest.mark.parametrize("name", ["rollout_id", "__len__"])
+def test_a_class_of_the_filter_s_own_cannot_hang_the_replay(name):
+    def hang(self):
+        while True:
+            pass
+
+    kind = type("Odd", (Sample,), {} if name == "__len__" else {name: property(hang)})
+    lists = type("Group", (list,), {"__len__": hang} if name == "__len__" else {})
+
+    def make(args, rollout_id, buffer, num_samples):
+        taken = buffer.pop(0)
+        odd: Any = object.__new__(kind)
+        return [lists([odd, taken[1]])]
+
+    result = tried(make, time_limit=0.05)
+    assert finding(result, "RPL007").message.startswith("hang, run by comparing")
+
+
+def test_a_slow_comparison_has_the_limit_for_each_group():
+    class Slow:
+        def __eq__(self, other):
+            time.sleep(0.06)
+            return True
+
+        __hash__ = None
+
+    def leave(args, rollout_id, buffer, num_samples):
+        for group in buffer:
+            group[0].label = group[0].label or Slow()
+        return pop_first(args, rollout_id, buffer, num_samples)
+
+    result = tried(leave, groups_of(6, label=None), time_limit=0.1, num_samples=6, num_compared=0)
+    assert (codes(result), result.num_served) == ([], 6)
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), GeneratorExit("own"), RuntimeError("odd")])
+def test_what_comparing_raises_is_the_filter_s(error):
+    class Raises:
+        def __eq__(self, other):
+            raise error
+
+        __hash__ = None
+
+    def leave(args, rollout_id, buffer, num_samples):
+        buffer[0][0].label = Raises()
+        return [buffer.pop(0)]
+
+    result = tried(leave, num_rounds=1, num_compared=0)
+    if isinstance(error, Exception):
+        assert codes(result) == ["RPL010"]
+        return
+    assert finding(result, "RPL006").message == (
+        "__eq__, run by comparing samples after the call, group 0, sample 0: label: "
+        f"raised {type(error).__name__}: {error}"
+    )
+
+
+def test_returned_and_new_are_told_apart_from_taken():
+    result = tried(first_reward_best, num_rounds=3)
+    assert [(d.num_returned, d.num_new, d.num_taken, d.num_left) for d in result.rounds] == [
+        (2, 2, 0, 6),
+        (2, 0, 0, 6),
+        (2, 0, 0, 6),
+    ]
 
 
 def test_no_limit_outside_the_main_thread():
@@ -456,7 +578,7 @@ def test_arrays_are_compared_by_their_numbers():
 
 
 def test_a_call_lets_the_frames_go():
-    outcome = call(lambda: 1 / 0, None)
+    outcome = call(lambda: 1 / 0, Limit(None))
     assert isinstance(outcome.error, ZeroDivisionError)
     assert outcome.error.__traceback__ is None
 

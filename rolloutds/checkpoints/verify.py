@@ -123,6 +123,7 @@ def _cursor_findings(file: CursorFile, against: Against | None) -> Iterator[Find
     num_rows = count_in(fingerprint, "num_rows")
     if num_rows is None and against is not None:
         num_rows = against.num_rows
+    yield from _offset_findings(file, num_rows, against)
     yield from _number_findings(file, num_rows, has_fingerprint=fingerprint is not None)
     yield from _size_findings(file, against)
     yield from _waiting_findings(value, file.position.n_samples_per_prompt, against)
@@ -160,9 +161,6 @@ def _number_findings(
     epoch_id, offset, groups = position.epoch_id, position.offset, position.num_groups
     if num_rows is None or epoch_id is None or offset is None:
         return
-    if offset > num_rows:
-        what = f"is {offset:,}, and an epoch has {num_rows:,} rows (the mark of slime's short wrap)"
-        yield Finding("CKPT020", "sample_offset", what)
     expected = epoch_id * num_rows + offset
     if groups is not None and groups != expected:
         what = (
@@ -170,6 +168,21 @@ def _number_findings(
             f"{offset:,} of {num_rows:,} rows: was the dataset another before?"
         )
         yield Finding("CKPT021" if has_fingerprint else "CKPT013", "sample_group_index", what)
+
+
+def _offset_findings(
+    file: CursorFile, num_rows: int | None, against: Against | None
+) -> Iterator[Finding]:
+    offset = file.position.offset
+    if offset is None:
+        return
+    if num_rows is not None and offset > num_rows:
+        what = f"is {offset:,}, and an epoch has {num_rows:,} rows (the mark of slime's short wrap)"
+        yield Finding("CKPT020", "sample_offset", what)
+    elif against is not None and offset > against.num_rows:
+        # That the dataset is another one does not tell that the place in it is gone, too.
+        what = f"is {offset:,}, and an epoch of this data has {against.num_rows:,} rows"
+        yield Finding("CKPT020", "sample_offset", what)
 
 
 def _size_findings(file: CursorFile, against: Against | None) -> Iterator[Finding]:

@@ -141,7 +141,9 @@ _LISTED: Final[Mapping[str, tuple[Severity, str, tuple[str, str, str, str]]]] = 
 
 def _made(code: str, severity: Severity, title: str, texts: tuple[str, str, str, str]) -> Any:
     name, why, example, fix = texts
-    what = f"{title[0].upper()}{title[1:]}."
+    # A field keeps its spelling at the head of a sentence too.
+    is_field = "_" in title.partition(" ")[0]
+    what = f"{title if is_field else title[0].upper() + title[1:]}."
     members = {
         "__doc__": what,
         "code": code,

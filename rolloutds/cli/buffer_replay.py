@@ -21,7 +21,7 @@ from rolloutds.cli.buffer_defaults import (
 )
 from rolloutds.cli.buffer_inputs import From, say_notices
 from rolloutds.cli.command import PlainCommand
-from rolloutds.cli.options import Invocation, takes_settings
+from rolloutds.cli.options import Invocation, say_left_out, takes_settings
 from rolloutds.config import SETTINGS, ResolvedConfig
 from rolloutds.errors import ConfigError, GroupError
 from rolloutds.rollouts import open_groups
@@ -193,6 +193,7 @@ def _filters(given: Sequence[str] | None, resolved: ResolvedConfig) -> list[str]
         return list(dict.fromkeys(given))
     if resolved.config.buffer_filter_path is not None:
         return [resolved.config.buffer_filter_path]
+    say_left_out(resolved, "buffer_filter_path")
     output.say(f"no filter named (--filter): {_DEFAULT_FILTER}", label="note")
     return [_DEFAULT_FILTER]
 

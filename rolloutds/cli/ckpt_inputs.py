@@ -13,7 +13,7 @@ from rolloutds import checkpoints
 from rolloutds.checkpoints.base import CursorFile, FoundFile
 from rolloutds.checkpoints.slime_form import SlimeDialect, fingerprint_in
 from rolloutds.cli import output
-from rolloutds.cli.options import Invocation
+from rolloutds.cli.options import Invocation, say_left_out
 from rolloutds.config import ResolvedConfig, resolve
 from rolloutds.errors import (
     CheckpointError,
@@ -64,6 +64,8 @@ def named_path(invocation: Invocation, path: str | None) -> Named:
         output.say(f"no checkpoint named: using the sample run ({folder})", label="note")
     for notice in resolved.notices:
         output.say(notice, label="note")
+    if resolved.config.hf_checkpoint is not None:
+        say_left_out(resolved, "trust_remote_code")
     if path is None:
         invocation.check_checkpoint_folder(folder)
     return Named(Path(folder).expanduser(), resolved)

@@ -7,10 +7,11 @@ from typing import Any
 import typer
 
 from rolloutds.cli.command import PlainCommand
-from rolloutds.cli.options import ALL_SETTINGS, Invocation, takes_settings
+from rolloutds.cli.options import ALL_SETTINGS, Invocation, say_left_out, takes_settings
 from rolloutds.config import SETTINGS, ResolvedConfig
 from rolloutds.reports.json_text import as_json
 from rolloutds.reports.model import Cells, Column, Facts, Report, Table
+from rolloutds.storage import masked
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -23,7 +24,9 @@ def config(*, invocation: Invocation) -> None:
     A flag wins over a variable ROLLOUTDS_*, a variable over a launch script, a script over a config
     file, a file over the default.
     """
-    invocation.write(config_report(invocation.resolve()))
+    resolved = invocation.resolve()
+    say_left_out(resolved, "buffer_filter_path")
+    invocation.write(config_report(resolved))
 
 
 def config_report(resolved: ResolvedConfig) -> Report:
@@ -35,7 +38,14 @@ def config_report(resolved: ResolvedConfig) -> Report:
         )
         for setting in SETTINGS
     ]
-    table = Table([Column("setting"), Column("value", limit=100), Column("from")], rows)
+    table = Table(
+        [
+            Column("setting"),
+            Column("value", limit=100, is_flexible=True),
+            Column("from", keeps_end=True),
+        ],
+        rows,
+    )
     return Report(
         kind="config",
         data={"config_file": config_file},
@@ -57,7 +67,8 @@ def config_report(resolved: ResolvedConfig) -> Report:
 
 
 def _value(resolved: ResolvedConfig, name: str) -> Any:
-    return getattr(resolved.config, name)
+    value = getattr(resolved.config, name)
+    return masked(value) if isinstance(value, str) else value
 
 
 def _shown(value: Any) -> str:

@@ -27,7 +27,7 @@ def open_with_guessed_keys(
     Raises:
         DataError: the data cannot be used.
     """
-    guessed = _guess(resolved)
+    guessed = guess(resolved)
     if guessed is None:
         return invocation.open_dataset(resolved.config)
     try:
@@ -38,11 +38,12 @@ def open_with_guessed_keys(
         # A label that only some rows have is no label the run could use: show the rows without.
         guessed = dataclasses.replace(guessed, label_key=None)
         dataset = _open_guessed(invocation, resolved.config, guessed)
-    _say_guess(context, resolved.config, guessed)
+    say_guess(context, resolved.config, guessed)
     return dataset
 
 
-def _guess(resolved: ResolvedConfig) -> GuessedKeys | None:
+def guess(resolved: ResolvedConfig) -> GuessedKeys | None:
+    """The keys nobody configured, from the first row; None where they are, or it has none."""
     config = resolved.config
     if resolved.is_set("input_key") or config.prompt_data is None:
         return None
@@ -65,17 +66,19 @@ def _first_row(prompt_data: str) -> dict[str, Any] | None:
 def _open_guessed(
     invocation: Invocation, config: DataSourceConfig, guessed: GuessedKeys
 ) -> Dataset:
-    return invocation.open_dataset(dataclasses.replace(config, **_changes(guessed)))
+    return invocation.open_dataset(dataclasses.replace(config, **guessed_settings(guessed)))
 
 
-def _changes(guessed: GuessedKeys) -> dict[str, Any]:
+def guessed_settings(guessed: GuessedKeys) -> dict[str, Any]:
+    """The settings that guessed keys are."""
     changes = {"input_key": guessed.input_key, "label_key": guessed.label_key}
     return {name: value for name, value in changes.items() if value is not None}
 
 
-def _say_guess(context: typer.Context, config: DataSourceConfig, guessed: GuessedKeys) -> None:
+def say_guess(context: typer.Context, config: DataSourceConfig, guessed: GuessedKeys) -> None:
+    """Says what was guessed, and the command that guesses nothing."""
     flags: list[str] = []
-    for name, value in _changes(guessed).items():
+    for name, value in guessed_settings(guessed).items():
         flags += [SETTING[name].flag, value]
     output.say(
         f"no input key is set and rows have no {config.input_key!r}: guessed {shlex.join(flags)}",

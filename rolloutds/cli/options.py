@@ -148,16 +148,27 @@ class LaunchOptions:
         from rolloutds.launch_script import PathMap, read_recipe, read_script
 
         path_map = PathMap(self.path_map)
-        if self.from_script is None:
-            path = self.from_config or ""
-            return read_recipe(path, path_map=path_map, eval_name=self.eval_name)
         given = {n for n, v in flags.items() if v is not None or SETTING[n].variable in os.environ}
-        return read_script(
-            self.from_script,
-            path_map=path_map,
-            eval_name=self.eval_name,
-            needed=flags.keys() - given - self.dispensable,
+        settings = (
+            read_recipe(self.from_config or "", path_map=path_map, eval_name=self.eval_name)
+            if self.from_script is None
+            else read_script(
+                self.from_script,
+                path_map=path_map,
+                eval_name=self.eval_name,
+                needed=flags.keys() - given - self.dispensable,
+            )
         )
+        for pair in path_map.unused:
+            output.say(f"--path-map {pair}: no path of {settings.origin} begins so", label="note")
+        return settings
+
+
+def say_left_out(resolved: ResolvedConfig, *names: str) -> None:
+    """Says on stderr which of these settings were left out, and why."""
+    for name in names:
+        if name in resolved.left_out:
+            output.say(resolved.left_out[name], label="note")
 
 
 def current_folder() -> Path | None:
@@ -210,6 +221,8 @@ class Invocation:
         )
         for notice in resolved.notices:
             output.say(notice, label="note")
+        if resolved.config.hf_checkpoint is not None:
+            say_left_out(resolved, "trust_remote_code")
         return resolved
 
     def cache(self) -> Cache:

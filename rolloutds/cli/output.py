@@ -12,15 +12,19 @@ from rolloutds.errors import RolloutDSError
 from rolloutds.reports import render
 from rolloutds.reports.model import Report
 from rolloutds.reports.visible import visible_lines
+from rolloutds.storage import masked
 
 _FOR_PROGRAMS = frozenset({"json", "jsonl"})
 
 
 def say(text: str, *, label: str | None = None) -> None:
-    """A remark on stderr, as ``label: text``; what it quotes from data is made visible."""
+    """A remark on stderr, as ``label: text``.
+
+    What it quotes from data is made visible; what may be secret in a URL is not shown.
+    """
     if sys.stderr is None:
         return
-    lines = visible_lines(f"{label}: {text}" if label else text)
+    lines = visible_lines(masked(f"{label}: {text}" if label else text))
     try:
         _forgiving(sys.stderr).write("\n".join(lines) + "\n")
         sys.stderr.flush()

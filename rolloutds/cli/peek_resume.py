@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rolloutds.cli.ckpt_inputs import Data, choose, named_path, say_bad
-from rolloutds.cli.options import Invocation
+from rolloutds.cli.options import Invocation, say_left_out
 from rolloutds.errors import ConfigError
 from rolloutds.filters import BufferFilter, load_function, pop_first
 from rolloutds.sample import SampleGroup
@@ -45,6 +45,8 @@ def show_resume(
     file = chosen.require()
     data = Data(context, invocation, found.resolved, file)
     config = data.dataset.config
+    if config.buffer_filter_path is None:
+        say_left_out(found.resolved, "buffer_filter_path")
     picks, filter_name = _filter(config.buffer_filter_path)
 
     def pick(buffer: list[SampleGroup], count: int) -> Sequence[SampleGroup]:

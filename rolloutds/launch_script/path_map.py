@@ -20,11 +20,18 @@ class PathMap:
     def __init__(self, pairs: Iterable[str] = ()) -> None:
         split = [_split(pair) for pair in pairs]
         self._pairs = sorted(split, key=lambda pair: len(pair[0]), reverse=True)
+        self._unused = dict(split)
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """The pairs that no path began with so far."""
+        return tuple(f"{old}={new}" for old, new in self._unused.items())
 
     def apply(self, path: str) -> str:
         """The path with its prefix rewritten; prefixes end where a folder's name does."""
         for old, new in self._pairs:
             if path == old or path.startswith((old + "/", old + "@[")):
+                self._unused.pop(old, None)
                 return (new + path[len(old) :]) or "/"
         return path
 

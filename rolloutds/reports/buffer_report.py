@@ -27,13 +27,12 @@ from rolloutds.rollouts.token_differences import first_difference
 from rolloutds.sample import Sample
 
 _PROMPT_LIMIT = 60
-_LIST_LIMIT = 40
-_SHOWN_REWARDS = 16
+_NAME_LIMIT = 40
 _SHARES = {"p5": 0.05, "p50": 0.5, "p95": 0.95}
 
 
-def _right(name: str, *, is_optional: bool = False) -> Column:
-    return Column(name, justify="right", is_optional=is_optional)
+def _right(name: str, *, is_optional: bool = False, short: str | None = None) -> Column:
+    return Column(name, justify="right", is_optional=is_optional, short=short)
 
 
 def figure(number: float | None) -> str:
@@ -78,9 +77,13 @@ def _facts_record(facts: GroupFacts, newest: int | None) -> dict[str, Any]:
 def _show_sections(
     shown: Sequence[GroupFacts], num_groups: int, newest: int | None
 ) -> Iterator[Section]:
-    yield Table(_SHOW_COLUMNS, (_show_row(facts, newest) for facts in shown))
+    rollouts = {facts.rollout_id for facts in shown}
+    rows = (_show_row(facts, newest, names_rollout=len(rollouts) > 1) for facts in shown)
+    yield Table(_SHOW_COLUMNS, rows)
     noun = "group" if num_groups == 1 else "groups"
     pairs = [("shown", f"{len(shown):,} of {num_groups:,} {noun}")]
+    if len(rollouts) == 1 and None not in rollouts:
+        pairs.append(("rollout", f"{rollouts.pop()}"))
     keys = dict.fromkeys(key for facts in shown for key in facts.reward_keys)
     if keys:
         pairs.append(("reward keys", f"{', '.join(keys)} (--reward-key picks one)"))
@@ -92,22 +95,22 @@ _SHOW_COLUMNS = (
     _right("rollout", is_optional=True),
     _right("size"),
     Column("by status", is_flexible=True),
-    Column("rewards", limit=_LIST_LIMIT, is_optional=True),
+    Column("rewards", is_optional=True, is_list=True, is_extra=True),
     _right("mean", is_optional=True),
     _right("std", is_optional=True),
     _right("tokens", is_optional=True),
-    _right("versions", is_optional=True),
+    _right("versions", is_optional=True, short="vers"),
     _right("age", is_optional=True),
     Column("prompt", limit=_PROMPT_LIMIT, is_flexible=True),
 )
 
 
-def _show_row(facts: GroupFacts, newest: int | None) -> Cells:
+def _show_row(facts: GroupFacts, newest: int | None, *, names_rollout: bool) -> Cells:
     numbers = facts.plain_rewards
     return Cells(
         [
             str(facts.group),
-            "" if facts.rollout_id is None else str(facts.rollout_id),
+            str(facts.rollout_id) if names_rollout and facts.rollout_id is not None else "",
             str(facts.size),
             statuses_text(facts.statuses),
             _rewards_text(facts),
@@ -135,7 +138,7 @@ def _rewards_text(facts: GroupFacts) -> str:
     numbers = facts.plain_rewards
     if all(number is None for number in numbers):
         return ""
-    return " ".join(figure(number) or "-" for number in numbers[:_SHOWN_REWARDS])
+    return " ".join(figure(number) or "-" for number in numbers)
 
 
 def _range_text(numbers: Sequence[int]) -> str:
@@ -325,11 +328,13 @@ def _stats_sections(stats: Stats, total: Tally, by: str | None) -> Iterator[Sect
     else:
         yield from _histogram("response characters", total.characters)
     if len(stats.dumps) > 1:
-        yield Heading("by rollout")
-        yield Table(_TREND_COLUMNS, (_trend_row(_dump_name(d), d.tally) for d in stats.dumps))
+        name = "file" if any(dump.rollout_id is None for dump in stats.dumps) else "rollout"
+        yield Heading(f"by {name}")
+        rows = (_trend_row(_dump_name(dump), dump.tally) for dump in stats.dumps)
+        yield Table(_trend_columns(name), rows)
     if by is not None:
         yield Heading(f"by {by}")
-        yield Table(_TREND_COLUMNS, _part_rows(stats.parts))
+        yield Table(_trend_columns("part"), _part_rows(stats.parts))
 
 
 def _part_rows(parts: Mapping[str, Tally]) -> Iterator[Cells]:
@@ -401,7 +406,8 @@ def _versions_text(tally: Tally) -> str:
         return ""
     widest = max(tally.version_spreads)
     mixed = sum(count for width, count in tally.version_spreads.items() if width)
-    text = f"{min(tally.versions)} to {max(tally.versions)}"
+    low, high = min(tally.versions), max(tally.versions)
+    text = str(low) if low == high else f"{low} to {high}"
     return f"{text}; {mixed:,} groups mix versions, at most {widest} apart" if mixed else text
 
 
@@ -435,19 +441,21 @@ def _percentile_text(numbers: Numbers) -> str:
     return f"mean {figure(numbers.mean)}, " + ", ".join(f"{n} {figure(v)}" for n, v in pairs)
 
 
-_TREND_COLUMNS = (
-    Column("rollout or part", limit=_LIST_LIMIT, keeps_end=True),
-    _right("groups"),
-    _right("samples"),
-    _right("reward", is_optional=True),
-    _right("std", is_optional=True),
-    _right("zero spread", is_optional=True),
-    _right("tokens", is_optional=True),
-    _right("truncated"),
-    _right("aborted"),
-    _right("versions", is_optional=True),
-    Column("mean reward", is_optional=True),
-)
+def _trend_columns(name: str) -> tuple[Column, ...]:
+    return (
+        Column(name, limit=_NAME_LIMIT, keeps_end=True),
+        _right("groups"),
+        _right("samples"),
+        _right("reward", is_optional=True),
+        _right("std", is_optional=True),
+        _right("zero spread", is_optional=True, short="std 0"),
+        _right("tokens", is_optional=True),
+        _right("truncated", short="trunc"),
+        _right("aborted", short="abort"),
+        _right("versions", is_optional=True, short="vers"),
+        # The reward again, as a bar: nothing is lost without it.
+        Column("mean reward", short="", is_optional=True, is_extra=True),
+    )
 
 
 def _trend_row(name: str, tally: Tally) -> Cells:
@@ -486,7 +494,7 @@ def filters_report(filters: Mapping[str, BuiltInFilter]) -> Report:
             Table(
                 [Column("filter"), Column("what it does"), Column("reads from args")],
                 [
-                    Cells([_path_of(name), entry.summary, ", ".join(entry.reads) or "nothing"])
+                    Cells([name, entry.summary, ", ".join(entry.reads) or "nothing"])
                     for name, entry in filters.items()
                 ],
             ),

@@ -125,7 +125,7 @@ _ROW_COLUMNS = [
     Column("offset", justify="right"),
     Column("row", keeps_end=True, limit=60),
 ]
-_REPEAT_COLUMNS = [*_ROW_COLUMNS, Column("rollouts", limit=60, is_flexible=True)]
+_REPEAT_COLUMNS = [*_ROW_COLUMNS, Column("rollouts", is_list=True, num_below=2)]
 _OTHER_COLUMNS = [
     *_ROW_COLUMNS,
     Column("rollout", limit=30, keeps_end=True),

@@ -54,9 +54,9 @@ def _diff_sections(
         return
     columns = [
         Column("field"),
-        Column("old", limit=60),
-        Column("new", limit=60),
-        Column("difference", limit=100, is_flexible=True),
+        Column("old", is_list=True),
+        Column("new", is_list=True),
+        Column("difference", is_flexible=True),
     ]
     yield Table(columns, [Cells(_change_cells(change)) for change in found])
 

@@ -274,7 +274,7 @@ def _fields_table(file: CursorFile) -> Table:
     tree = Tree()
     shown = tree.brief if isinstance(file.dialect, SlimeDialect) else tree.leaf
     rows = [Cells([name, shown(value)]) for name, value in _fields(file)]
-    return Table([Column("field"), Column("value", limit=160, is_flexible=True)], rows)
+    return Table([Column("field"), Column("value", is_list=True, is_flexible=True)], rows)
 
 
 def _fields(file: CursorFile) -> Iterator[tuple[str, Any]]:
@@ -306,7 +306,7 @@ def _findings_table(findings: Sequence[Finding]) -> Table:
         Column("code"),
         Column("severity"),
         Column("field"),
-        Column("what", is_flexible=True),
+        Column("what", num_below=8),
     ]
     rows = [Cells([f.code, severity(f), f.field, f.what]) for f in findings]
     return Table(columns, rows)

@@ -7,13 +7,16 @@ from typing import Any
 from rolloutds.cursor import Cursor
 from rolloutds.dataset import Dataset
 from rolloutds.peek import DataSummary
+from rolloutds.storage import masked
+
+_MAX_NAMED = 8
 
 
 def data_record(dataset: Dataset, summary: DataSummary) -> dict[str, Any]:
     """What is read and how, for programs."""
     config = dataset.config
     return {
-        "prompt_data": config.prompt_data,
+        "prompt_data": masked(str(config.prompt_data)),
         "files": [
             {
                 "path": file.path,
@@ -54,7 +57,8 @@ def data_facts(summary: DataSummary) -> list[tuple[str, str]]:
     """What is read and what is kept of it, for people."""
     paths = [file.path for file in summary.files]
     name = "file" if len(paths) == 1 else f"{len(paths)} files"
-    return [(name, ", ".join(paths)), ("rows", _rows_text(summary))]
+    more = f" and {len(paths) - _MAX_NAMED:,} more" if len(paths) > _MAX_NAMED else ""
+    return [(name, ", ".join(paths[:_MAX_NAMED]) + more), ("rows", _rows_text(summary))]
 
 
 def _rows_text(summary: DataSummary) -> str:

@@ -121,8 +121,12 @@ _PROMPT = _GroupColumn(
 )
 _TOKENS = _number_column("tokens", lambda group: group.prompt_tokens, is_optional=True)
 _CHARACTERS = _number_column("chars", _num_characters, is_optional=True)
-_LABEL = _GroupColumn(Column("label", limit=LABEL_LIMIT, is_optional=True), _label_text)
-_SOURCE = _GroupColumn(Column("source", limit=SOURCE_LIMIT, is_optional=True), _source_text)
+_LABEL = _GroupColumn(
+    Column("label", limit=LABEL_LIMIT, is_optional=True, is_extra=True), _label_text
+)
+_SOURCE = _GroupColumn(
+    Column("source", limit=SOURCE_LIMIT, is_optional=True, is_extra=True), _source_text
+)
 
 
 def _identity(dataset: Dataset) -> list[_GroupColumn]:

@@ -14,14 +14,22 @@ SCHEMA_VERSION = 1
 class Column:
     """A column of a table.
 
+    Off a terminal every column is shown, and nothing is cut but by a `limit`.
+
     Attributes:
         name: its heading.
-        justify: the side its cells keep to.
-        limit: most of a cell that is shown, in columns of a terminal; None shows the whole cell,
-            wrapped where a screen is too narrow.
+        justify: the side its cells keep to; those on the right are never cut or wrapped.
+        limit: most of a cell that is shown, in columns of a terminal, on one line; None shows
+            the whole cell, wrapped where a screen is too narrow.
         is_flexible: it takes what a screen has room for, and gives way before the others.
-        keeps_end: it holds paths, cut only by a screen, and then their ends are shown.
         is_optional: left out when no cell of the first page has text.
+        keeps_end: it holds paths, cut only by a screen, and then their ends are shown.
+        is_list: it holds lists of short values, cut only by a screen, on one line.
+        short: its heading where a screen is narrow.
+        is_extra: left out where a screen has no room for all, the last one first; the screen says
+            so by the short heading, unless that is empty.
+        num_below: where a screen has no room for the whole cell it goes below its row, on at
+            most so many lines; 0 keeps it in the row.
     """
 
     name: str
@@ -30,6 +38,15 @@ class Column:
     is_flexible: bool = False
     is_optional: bool = False
     keeps_end: bool = False
+    is_list: bool = False
+    short: str | None = None
+    is_extra: bool = False
+    num_below: int = 0
+
+    @property
+    def is_one_line(self) -> bool:
+        """Whether a cell is cut, and not wrapped, where there is no room for it."""
+        return self.keeps_end or self.is_list or self.limit is not None
 
 
 @dataclass(frozen=True)

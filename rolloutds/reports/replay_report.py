@@ -23,8 +23,9 @@ from rolloutds.reward_numbers import as_number, mean
 
 _FIRST_ROUNDS = 8
 _LAST_ROUNDS = 3
-_NAMED = 12
-_LIST_LIMIT = 60
+_NAMED = 40
+_LIST_LINES = 2
+_MESSAGE_LINES = 8
 
 _ENDED = {
     "empty": "the buffer was empty",
@@ -98,6 +99,8 @@ def _round_record(replay: Replay, done: ReplayRound) -> dict[str, Any]:
         "num_asked": done.num_asked,
         "num_refilled": done.num_refilled,
         "num_before": done.num_before,
+        "num_returned": done.num_returned,
+        "num_new": done.num_new,
         "num_taken": done.num_taken,
         "num_left": done.num_left,
         "num_removed": done.num_removed,
@@ -151,40 +154,45 @@ def _findings(replay: Replay) -> Iterator[Section]:
             yield Block("\n".join(finding.frames), title=f"{finding.code}, in the filter")
 
 
-def _right(name: str, *, is_optional: bool = False) -> Column:
-    return Column(name, justify="right", is_optional=is_optional)
+def _right(name: str, *, is_optional: bool = False, is_extra: bool = False) -> Column:
+    return Column(name, justify="right", is_optional=is_optional, is_extra=is_extra)
+
+
+def _list(name: str) -> Column:
+    return Column(name, is_list=True, is_optional=True, num_below=_LIST_LINES)
 
 
 _ROUND_COLUMNS = (
     _right("round"),
     _right("rollout", is_optional=True),
     _right("refilled", is_optional=True),
-    _right("before"),
+    _right("before", is_extra=True),
     _right("asked"),
-    _right("taken"),
-    _right("left"),
-    _right("removed"),
+    _right("returned"),
+    _right("new"),
     _right("still in", is_optional=True),
+    _right("removed"),
+    _right("left"),
     _right("ms"),
-    Column("returned", limit=_LIST_LIMIT, is_flexible=True),
-    Column("rewards", limit=_LIST_LIMIT, is_flexible=True),
+    _list("groups"),
+    _list("mean rewards"),
 )
 _FINDING_COLUMNS = (
     Column("code"),
     Column("severity"),
     _right("round", is_optional=True),
     _right("groups", is_optional=True),
-    Column("seen first", is_flexible=True),
-    Column("which groups", limit=_LIST_LIMIT, is_optional=True),
+    Column("seen first", num_below=_MESSAGE_LINES),
+    _list("which groups"),
 )
 _SIDE_COLUMNS = (
     Column("filter", keeps_end=True),
     _right("rounds"),
     _right("served"),
     _right("left"),
-    _right("findings"),
-    Column("only here, round 1", limit=_LIST_LIMIT),
-    Column("only here", limit=_LIST_LIMIT),
+    Column("findings", is_list=True),
+    _list("only here, round 1"),
+    _list("only here"),
 )
 
 
@@ -206,13 +214,14 @@ def _round_row(done: ReplayRound, reward_key: str | None) -> Cells:
             str(done.num_refilled) if done.num_refilled else "",
             f"{done.num_before:,}",
             f"{done.num_asked:,}",
-            f"{done.num_taken:,}",
-            f"{done.num_left:,}",
-            f"{done.num_removed:,}",
+            f"{done.num_returned:,}",
+            f"{done.num_new:,}",
             f"{done.num_still_in:,}" if done.num_still_in else "",
+            f"{done.num_removed:,}",
+            f"{done.num_left:,}",
             f"{1000 * done.seconds:.1f}",
-            _listed([taken.number for taken in done.returned]),
-            " ".join(_mean_text(taken, reward_key) for taken in done.returned[: 2 * _NAMED]),
+            " ".join(str(taken.number) for taken in done.returned),
+            " ".join(_mean_text(taken, reward_key) for taken in done.returned),
         ]
     )
 
@@ -239,11 +248,12 @@ def _count(number: int, noun: str) -> str:
 
 def _facts(replay: Replay) -> list[tuple[str, str]]:
     num_removed = sum(done.num_removed for done in replay.rounds)
-    refilled = f" and {replay.num_refilled:,} that came back" if replay.num_refilled else ""
+    num_groups = replay.num_groups + replay.num_refilled
+    came_back = f" ({replay.num_refilled:,} of them came back)" if replay.num_refilled else ""
     pairs = [
         (
             "served",
-            f"{replay.num_served:,} of {replay.num_groups:,} groups{refilled}, "
+            f"{replay.num_served:,} of {num_groups:,} groups{came_back}, "
             f"in {_count(len(replay.rounds), 'round')}",
         ),
         ("left", f"{replay.num_left:,} in the buffer, {num_removed:,} removed and not returned"),

@@ -1,7 +1,8 @@
-"""``text`` on a terminal, laid out by Rich.
+"""``text`` on a terminal, fitted to its width.
 
 Rich knows the width (``COLUMNS``), what the terminal can do (``TERM``) and what is asked for
 (``FORCE_COLOR``). Text from data is made visible first and reaches it as `Text`, not as markup.
+Lines are laid out here: none is wider than the screen, and none is left to the terminal to wrap.
 """
 
 from __future__ import annotations
@@ -9,35 +10,30 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
+from itertools import zip_longest
 from typing import Any
 
-from rich import box
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.measure import Measurement
-from rich.rule import Rule
-from rich.segment import Segment, SegmentLines
-from rich.table import Table as RichTable
+from rich.cells import set_cell_size
+from rich.console import Console
 from rich.text import Text
 
+from rolloutds.reports.fitting import GAP, Layout, fitted, heading
 from rolloutds.reports.model import Block, Border, Cells, Column, Facts, Heading, Report, Table
-from rolloutds.reports.paging import Page, visible_pages, widest
+from rolloutds.reports.paging import Page, visible_pages
 from rolloutds.reports.sections import sections_text
-from rolloutds.reports.visible import visible, visible_lines, width
+from rolloutds.reports.visible import shortened, visible, visible_lines, width
+from rolloutds.reports.wrapping import wrapped
 
 _NARROWEST = 40
 """A narrower terminal wraps lines by itself: columns of a few letters say nothing."""
 
-_LEAST = 8
-"""Columns that a cell keeps where room is short."""
-
-_SHARE = 8
-"""Where room is short, a column beside a flexible one has one part in so many of the screen."""
-
-_GAP = 2
-_HEAD_LINES = 2
+_BAR = "  │ "
+_INDENT = " " * 6
 _PADDING = re.compile(" +$", re.MULTILINE)
+
+Parts = Iterator[Text]
+"""Lines, one or several in a part."""
 
 
 def render(report: Report) -> Iterator[str]:
@@ -50,143 +46,177 @@ def render(report: Report) -> Iterator[str]:
     )
 
 
-Parts = Iterator[RenderableType]
-
-
-def _printed(
-    console: Console, parts: Callable[[Any, Console], Parts], section: Any
-) -> Iterator[str]:
-    for part in parts(section, console):
+def _printed(console: Console, parts: Callable[[Any, int], Parts], section: Any) -> Iterator[str]:
+    for part in parts(section, console.width):
         with console.capture() as captured:
-            # Where there is no room, the terminal wraps: numbers and headings are not cropped.
-            console.print(part, crop=False)
+            console.print(part, soft_wrap=True)
         yield _PADDING.sub("", captured.get()).removesuffix("\n")
 
 
-def _heading(heading: Heading, console: Console) -> Parts:
-    del console
-    yield Text(visible(heading.text), "bold")
+def _lines(lines: Sequence[Text]) -> Text:
+    return Text("\n").join(lines)
 
 
-def _facts(facts: Facts, console: Console) -> Parts:
-    del console
-    grid = RichTable.grid(padding=(0, _GAP, 0, 0))
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column(overflow="fold")
-    for name, value in facts.pairs:
-        grid.add_row(Text(visible(name)), Text(visible(value)))
-    yield grid
+def _heading(heading: Heading, screen: int) -> Parts:
+    yield _title(heading.text, screen)
 
 
-def _block(block: Block, console: Console) -> Parts:
+def _title(text: str, screen: int) -> Text:
+    return Text("\n".join(wrapped(visible(text), screen)), "bold")
+
+
+def _facts(facts: Facts, screen: int) -> Parts:
+    pairs = [(visible(name), visible(value)) for name, value in facts.pairs]
+    names = min(max((width(name) for name, _ in pairs), default=0), screen // 2)
+    for name, value in pairs:
+        lines = zip_longest(
+            wrapped(name, names), wrapped(value, screen - names - GAP), fillvalue=""
+        )
+        yield _lines(
+            [Text.assemble((_padded(one, names + GAP), "dim"), other) for one, other in lines]
+        )
+
+
+def _block(block: Block, screen: int) -> Parts:
     if block.title is not None:
-        yield Text(visible(block.title), "bold")
-    bar = Segment("  │ ", console.get_style("dim"))
+        yield _title(block.title, screen)
     for line in visible_lines(block.text):
-        parts = Text(line).wrap(console, console.width - bar.cell_length, overflow="fold")
-        yield SegmentLines([[bar, Segment(part.plain)] for part in parts], new_lines=True)
+        parts = wrapped(line, screen - width(_BAR))
+        yield _lines([Text.assemble((_BAR, "dim"), part) for part in parts])
 
 
-def _table(table: Table, console: Console) -> Parts:
-    columns, pages = visible_pages(table, console.width)
+# --- tables -------------------------------------------------------------------------------
+
+
+def _table(table: Table, screen: int) -> Parts:
+    columns, pages = visible_pages(table, screen)
+    left_out: dict[str, None] = {}
     # Each page has headings of its own: in a long listing, some are always near.
-    return (_page(columns, page, console) for page in pages)
+    for page in pages:
+        layout = fitted(columns, page, screen)
+        if layout is None:
+            yield _lines(list(_stacked(columns, page, screen)))
+            continue
+        left_out |= dict.fromkeys(heading(columns[i], layout) for i in layout.left_out)
+        yield _lines(list(_page(columns, page, layout, screen)))
+    left_out.pop("", None)
+    if left_out:
+        names = ", ".join(left_out)
+        yield Text(f"no room for: {names} (a wider terminal, or a pipe, has it)", "dim")
 
 
-def _page(columns: Sequence[Column], page: Page, console: Console) -> SegmentLines:
-    grid = _grid(columns, page, console.width)
-    least = _total([column.min_width or 0 for column in grid.columns])
-    # Given less than it needs, Rich drops columns; the terminal can wrap the lines.
-    options = console.options.update(width=max(least, console.width))
-    lines = console.render_lines(grid, options, pad=False)
-    # A border reaches across all columns, which Rich has no row for.
-    options = options.update(width=Segment.get_line_length(lines[0]))
-    for index, row in enumerate(page):
-        if isinstance(row, Border):
-            lines.insert(_HEAD_LINES + index, console.render_lines(_rule(row), options)[0])
-    return SegmentLines(lines, new_lines=True)
-
-
-def _total(widths: Sequence[int]) -> int:
-    return sum(widths) + _GAP * (len(widths) - 1)
-
-
-def _rule(border: Border) -> Rule:
-    title = Text.assemble(("── ", "dim"), (visible(border.title), "bold"))
-    return Rule(title, align="left", style="dim")
-
-
-def _grid(columns: Sequence[Column], page: Page, screen_width: int) -> RichTable:
-    grid = RichTable(
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-        padding=(0, _GAP - 1, 0, 0),  # the box adds one
-        header_style="bold",
-        border_style="dim",
-    )
-    needs = [max(widest(page, i), width(column.name)) for i, column in enumerate(columns)]
-    shares = _total(needs) > screen_width and any(column.is_flexible for column in columns)
-    for column, needed in zip(columns, needs, strict=True):
-        _add_column(grid, column, needed, screen_width, shares=shares)
-    # Where there are borders, a row is one line, so that it is known where they go.
-    has_borders = any(isinstance(row, Border) for row in page)
+def _page(columns: Sequence[Column], page: Page, layout: Layout, screen: int) -> Iterator[Text]:
+    yield Text(_row([heading(c, layout) for c in columns], columns, layout), "bold")
+    yield Text("─" * layout.width, "dim")
     for row in page:
-        if isinstance(row, Cells):
-            pairs = zip(row.texts, columns, strict=True)
-            grid.add_row(*(_cell(text, c, is_one_line=has_borders) for text, c in pairs))
-    return grid
+        if isinstance(row, Border):
+            yield _rule(row.title, layout.width)
+            continue
+        yield from map(Text, _row_lines(row, columns, layout))
+        yield from _below(row, columns, layout, screen)
 
 
-def _add_column(
-    grid: RichTable, column: Column, needed: int, screen_width: int, *, shares: bool
-) -> None:
-    """Numbers and names keep what they need; of the others, Rich narrows the widest first."""
-    heading = width(column.name)
-    stays = _stays_whole(column, needed, screen_width)
-    has_share = shares and column.limit is not None and not column.is_flexible
-    grid.add_column(
-        Text(column.name),
-        justify=column.justify,
-        no_wrap=stays,
-        overflow="fold",
-        min_width=needed if stays else max(heading, min(needed, _LEAST)),
-        max_width=max(heading, screen_width // _SHARE) if has_share else None,
-    )
+def _row_lines(row: Cells, columns: Sequence[Column], layout: Layout) -> Iterator[str]:
+    cells = {
+        i: _cell_lines(row.texts[i], columns[i], columns_wide)
+        for i, columns_wide in layout.widths.items()
+    }
+    for number in range(max(map(len, cells.values()))):
+        texts = [
+            cells[i][number] if i in cells and number < len(cells[i]) else ""
+            for i in range(len(columns))
+        ]
+        yield _row(texts, columns, layout)
 
 
-def _stays_whole(column: Column, needed: int, screen_width: int) -> bool:
-    if column.justify == "right" or needed <= _LEAST:
-        return True
-    gives_way = column.limit is not None or column.keeps_end or column.is_flexible
-    return not gives_way and needed <= screen_width // 2
-
-
-def _cell(text: str, column: Column, *, is_one_line: bool) -> RenderableType:
+def _cell_lines(text: str, column: Column, columns: int) -> list[str]:
+    if width(text) <= columns:
+        return [text]
     if column.keeps_end:
-        return _PathEnd(text)
-    if is_one_line or column.limit is not None:
-        return Text(text, no_wrap=True, overflow="ellipsis")
-    return Text(text)
+        return [_end(text, columns)]
+    return [_head(text, columns)] if column.is_one_line else wrapped(text, columns)
 
 
-@dataclass(frozen=True)
-class _PathEnd:
-    """A path: where it does not fit, its end is shown, which Rich has no way for."""
-
-    path: str
-
-    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        return Measurement(1, max(width(self.path), 1))
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        end = self.path
-        while width(end) > options.max_width:
-            end = "…" + end.removeprefix("…")[1:]
-        yield Text(end)
+def _head(text: str, columns: int) -> str:
+    """As much of a text that does not fit as there is room for."""
+    if text.isascii():
+        return text[: columns - 1] + "…"
+    return set_cell_size(text, columns - 1) + "…"
 
 
-_PARTS: dict[type, Callable[[Any, Console], Parts]] = {
+def _end(path: str, columns: int) -> str:
+    """The end of a path that does not fit."""
+    end = path[-columns:]
+    while width(end) > columns - 1:
+        end = end[1:]
+    return "…" + end
+
+
+def _row(texts: Sequence[str], columns: Sequence[Column], layout: Layout) -> str:
+    cells = (_padded(texts[i], wide, columns[i].justify) for i, wide in layout.widths.items())
+    return (" " * GAP).join(cells)
+
+
+def _padded(text: str, columns: int, justify: str = "left") -> str:
+    padding = " " * (columns - width(text))
+    return padding + text if justify == "right" else text + padding
+
+
+def _rule(title: str, columns: int) -> Text:
+    shown = shortened(title, max(columns - 6, 1))
+    line = "─" * (columns - width(shown) - 4)
+    return Text.assemble(("── ", "dim"), (shown, "bold"), (f" {line}", "dim"))
+
+
+def _below(row: Cells, columns: Sequence[Column], layout: Layout, screen: int) -> Iterator[Text]:
+    names = max((width(heading(columns[i], layout)) for i in layout.below), default=0)
+    room = screen - width(_INDENT) - names - GAP
+    for i in layout.below:
+        lines = wrapped(row.texts[i], room)
+        if len(lines) > columns[i].num_below:
+            lines = lines[: columns[i].num_below]
+            lines[-1] = _cut_off(lines[-1], room)
+        name = heading(columns[i], layout)
+        for number, line in enumerate(lines if row.texts[i] else ()):
+            head = _padded("" if number else name, names + GAP)
+            yield Text.assemble(_INDENT, (head, "dim"), line)
+
+
+def _cut_off(line: str, columns: int) -> str:
+    """A line with a mark that more follows."""
+    if width(line) + 2 > columns:
+        line = line.rpartition(" ")[0]
+    return f"{line} …" if line else "…"
+
+
+def _stacked(columns: Sequence[Column], page: Page, screen: int) -> Iterator[Text]:
+    """Rows that do not fit as such: each under its first cell, as names with values."""
+    for row in page:
+        if isinstance(row, Border):
+            yield _rule(row.title, screen)
+            continue
+        cells = zip(columns, row.texts, strict=True)
+        first, *others = [f"{c.name} {text}".strip() for c, text in cells if text] or [""]
+        yield _rule(first, screen)
+        yield from map(Text, _joined(others, screen))
+
+
+def _joined(pairs: Sequence[str], screen: int) -> Iterator[str]:
+    """Pairs one after another, as many on a line as fit; a long one is wrapped."""
+    line = ""
+    for pair in pairs:
+        if line and width(line) + 3 + width(pair) <= screen:
+            line += "   " + pair
+            continue
+        if line:
+            yield line
+        *full, line = wrapped(pair, screen)
+        yield from full
+    if line:
+        yield line
+
+
+_PARTS: dict[type, Callable[[Any, int], Parts]] = {
     Heading: _heading,
     Facts: _facts,
     Block: _block,

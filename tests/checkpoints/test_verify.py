@@ -133,7 +133,7 @@ def test_a_group_in_the_buffer_and_in_flight(tmp_path):
     assert set(codes) == {"CKPT025"}
 
 
-def test_other_data_is_said_field_by_field_and_its_consequences_are_not(tmp_path):
+def test_other_data_is_said_field_by_field_and_that_the_place_in_it_is_gone(tmp_path):
     other = FINGERPRINT | {"num_rows": 3, "num_rows_in_files": 3, "rollout_seed": 1}
     path = tmp_path / "state.pt"
     path.touch()
@@ -143,8 +143,13 @@ def test_other_data_is_said_field_by_field_and_its_consequences_are_not(tmp_path
         ("CKPT010", "fingerprint.num_rows_in_files"),
         ("CKPT010", "fingerprint.num_rows"),
         ("CKPT010", "fingerprint.rollout_seed"),
+        ("CKPT020", "sample_offset"),
     ]
+    assert findings[-1].what == "is 5, and an epoch of this data has 3 rows"
     assert has_errors(findings)
+    # The numbers themselves fit the rows they were made on, which is all that is said of them.
+    findings = examine(file, Against(7, 7, other | {"num_rows": 7}, 2))
+    assert {f.code for f in findings} == {"CKPT010"}
 
 
 def test_other_keys_and_sizes_are_warnings(tmp_path):

@@ -225,7 +225,7 @@ def test_stats_of_several_real_dumps_are_a_trend(run, shared_data):
 def test_real_dumps_are_shown_and_replayed(run, shared_data):
     for number in range(4):
         path = str(shared_data / "rollouts" / f"{number}.pt")
-        assert "shown  32 of 32 groups" in run("buffer", "show", path).out
+        assert "32 of 32 groups\nrollout  " in run("buffer", "show", path).out
         outcome = run("buffer", "replay", path, "--filter", GOOD, "--num-samples=10")
         assert outcome.code == 0
         assert "32 of 32 groups, in 4 rounds" in outcome.out
@@ -314,6 +314,8 @@ def test_nothing_that_a_filter_writes_gets_into_the_result(run_process, body):
         "os.fork()",
         "threading.Thread(target=time.sleep, args=(60,)).start()",
         "args.rollout_seed = args.rollout_seed + 1 if args.rollout_seed < 50 else 1 / 0",
+        "import pickle; pickle.dumps = os.write = os.fstat = None",
+        "print('x' * 100_000)",
     ],
 )
 def test_a_filter_may_do_odd_things_beside(run, body):
@@ -381,13 +383,32 @@ def test_a_filter_named_in_a_config_that_was_only_found_is_not_imported(run):
         ),
         ("ctypes.PyDLL(None).sleep(60)", "RPL007", "stopped after 0.2 s"),
         ("time.sleep(60)", "RPL007", "stopped after 0.2 s"),
-        ("os._exit(0)", "RPL006", "the filter ended the process (exit code 0)"),
-        ("os.kill(os.getpid(), 9)", "RPL006", "the filter ended the process (SIGKILL)"),
+        ("os._exit(0)", "RPL006", "the filter ended the process in the call (exit code 0)"),
+        ("os._exit(7)", "RPL006", "the filter ended the process in the call (exit code 7)"),
+        ("os.kill(os.getpid(), 9)", "RPL006", "the process was killed in the call (SIGKILL: by"),
+        ("os.kill(0, 9)", "RPL006", "the process was killed in the call (SIGKILL: by"),
+        ("os.kill(os.getpid(), 15)", "RPL006", "the process was ended by SIGTERM in the call"),
+        ("ctypes.string_at(0)", "RPL006", "the process was ended by SIGSEGV in the call"),
         ("raise RuntimeError('odd')", "RPL006", "raised RuntimeError: odd"),
         ("raise KeyboardInterrupt('own')", "RPL006", "raised KeyboardInterrupt: own"),
         ("raise SystemExit(0)", "RPL006", "raised SystemExit: 0"),
-        ("os.closerange(3, 99)", "RPL006", "the filter ended the process"),
-        ("import pickle; pickle.dumps = None; return []", "RPL006", "the filter ended"),
+        ("class Own(BaseException): pass\n    raise Own('odd')", "RPL006", "raised Own: odd"),
+        ("raise Silent()", "RPL006", "raised Silent: (its text cannot be made)"),
+        ("input()", "RPL006", "raised EOFError"),
+        ("os.closerange(3, 99)", "RPL006", "the filter closed files that are not its own"),
+        (
+            "os.closerange(3, 99)\n    while True:\n"
+            "        try: time.sleep(9)\n        except BaseException: pass",
+            "RPL006",
+            "the filter closed files that are not its own",
+        ),
+        (
+            "for n in range(3, 99):\n        try: os.dup2(2, n)\n        except OSError: pass\n"
+            "    return []",
+            "RPL006",
+            "the filter closed files that are not its own",
+        ),
+        ("if os.fork(): os._exit(0)\n    time.sleep(60)", "RPL006", "in the call (exit code 0)"),
         ("import copy; return [[Odd(copy.copy(buffer[0][0]))] * 8]", "RPL005", "is not one of"),
     ],
 )
@@ -396,6 +417,8 @@ def test_whatever_a_filter_does_the_command_goes_on(run, monkeypatch, body, code
     Path("wild.py").write_text(
         "import ctypes, os, time\n"
         "class Reward(float): pass\n"
+        "class Silent(Exception):\n"
+        "    def __str__(self): raise self\n"
         "def Odd(sample): sample.reward = Reward(2); return sample\n"
         "def take(args, rollout_id, buffer, num_samples):\n"
         "    if len(buffer) == 40: return [buffer.pop(0)]\n"
@@ -411,13 +434,61 @@ def test_whatever_a_filter_does_the_command_goes_on(run, monkeypatch, body, code
     assert len(report["filters"][0]["never_served"]) == 39
 
 
+def test_a_filter_that_writes_to_every_open_file_is_named(run_process):
+    Path("spills.py").write_text(
+        "import os, time\n"
+        "def take(args, rollout_id, buffer, num_samples):\n"
+        "    for number in range(3, 99):\n"
+        "        try: os.write(number, b'{}' * 9)\n"
+        "        except OSError: pass\n"
+        "    time.sleep(60)\n"
+    )
+    outcome = run_process("buffer", "replay", "--filter=spills.py:take", "--format=json")
+    (report,) = json.loads(outcome.out)["filters"]
+    assert outcome.code == 1
+    assert report["findings"][0]["code"] == "RPL006"
+    assert "wrote to files that are not its own" in report["findings"][0]["message"]
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "says"),
+    [
+        ("__eq__ = never", "RPL007", "never, run by comparing samples after the call, group 9"),
+        ("__eq__ = stubborn", "RPL007", "stopped from outside when its samples were compared"),
+        ("__eq__ = dies", "RPL006", "the filter ended the process when its samples were compared"),
+    ],
+)
+def test_what_a_filter_leaves_in_samples_cannot_hang_a_replay(run, monkeypatch, body, code, says):
+    monkeypatch.setattr("rolloutds.replay_child._GRACE_SECONDS", 0.3)
+    Path("leaves.py").write_text(
+        "import os, time\n"
+        "def never(self, other):\n    while True: pass\n"
+        "def stubborn(self, other):\n    while True:\n"
+        "        try: time.sleep(9)\n        except BaseException: pass\n"
+        "def dies(self, other): os._exit(5)\n"
+        f"class Left:\n    {body}\n    __hash__ = None\n"
+        "def take(args, rollout_id, buffer, num_samples):\n"
+        "    buffer[1][2].metadata = Left()\n"
+        "    return [buffer.pop(0), buffer.pop(0)]\n"
+    )
+    outcome = run(
+        "buffer", "replay", "--filter=leaves.py:take", "--time-limit=0.2", "--format=json"
+    )
+    assert outcome.code == 1
+    found = json.loads(outcome.out)["filters"][0]["findings"][0]
+    assert found["code"] == code
+    assert says in found["message"]
+
+
 def test_filters_lists_all_with_what_they_read(run):
     from rolloutds.filters import FILTERS
 
     outcome = run("buffer", "filters", "--format=json")
     report = json.loads(outcome.out)
     assert [entry["name"] for entry in report["filters"]] == list(FILTERS)
-    assert "rolloutds.filters.highest_reward_first" in run("buffer", "filters").out
+    shown = run("buffer", "filters").out
+    assert "\nhighest_reward_first " in shown
+    assert "--buffer-filter-path rolloutds.filters.NAME" in shown
 
 
 ODD_FIELDS = [

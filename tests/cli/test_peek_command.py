@@ -192,6 +192,43 @@ def test_several_files_name_their_lines(run, own_folder):
     assert "2 files" in outcome.out
 
 
+def test_of_many_files_the_first_are_named(run, own_folder):
+    for number in range(12):
+        (own_folder / f"{number:02}.jsonl").write_text('{"input": "a"}\n')
+    outcome = run("peek", ".", "--n", "1")
+    assert "12 files" in outcome.out
+    assert "./06.jsonl, ./07.jsonl and 4 more" in outcome.out
+    assert "./08.jsonl" not in outcome.out
+    printed = json.loads(run("peek", ".", "--n", "1", "--format", "json").out)
+    assert len(printed["files"]) == 12
+
+
+def test_credentials_in_a_url_are_not_shown(run, monkeypatch):
+    pytest.importorskip("fsspec", reason="needs the remote extra")
+    import fsspec
+
+    memory = fsspec.filesystem("memory")
+    memory.pipe("/d/a.jsonl", b'{"input": "a"}\n')
+    monkeypatch.setattr(
+        "rolloutds.storage.remote._system", lambda url: (memory, "/" + url.split("/", 3)[3])
+    )
+    url = "sftp://me:secret@host/d/a.jsonl"
+    for form in ("text", "json", "jsonl"):
+        outcome = run("peek", url, "--format", form)
+        assert outcome.code == 0, outcome.err
+        assert "secret" not in outcome.out + outcome.err
+    refused = run("peek", f"{url}@[5:]")
+    assert refused.code == 3
+    assert "sftp://me:***@host/d/a.jsonl" in refused.err
+    memory.pipe("/d/b.jsonl", b'{"prompt": "a"}\n')
+    guessed = run("peek", url.replace("a.jsonl", "b.jsonl"))
+    assert "guessed --input-key prompt" in guessed.err
+    assert "secret" not in guessed.out + guessed.err
+    assert "secret" not in run("config", url).out
+    assert "secret" not in refused.out + refused.err
+
+
+
 HOSTILE = "::error::x \x1b[31mred\x07\r\u202e\u2066 [bold]b[/bold] ##[error]\n::warning::y"
 
 
