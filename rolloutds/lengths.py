@@ -15,7 +15,8 @@ from rolloutds.cache import Cache
 from rolloutds.errors import EmptyDatasetError, TokenizerError
 from rolloutds.tokenization import Tokenizer, first_uncountable
 
-_BATCH = 4096
+_BATCH = 1024
+"""More rows in memory at once live long enough to bring on full collections of garbage."""
 _UNKNOWN = -(2**31)
 """Nothing is known of the row yet."""
 _BEYOND = 2**31 - 1
@@ -94,6 +95,12 @@ def measure(
         header = {"num_rows": num_rows, "source": source}
         cache.write("tokens", cache_key, header, {"values": memoryview(values)})
     return Lengths(values, limit)
+
+
+def num_settled(cache: Cache, cache_key: str, num_rows: int, limit: int) -> int:
+    """Of how many rows the cache says whether they are within a limit."""
+    values = _cached_values(cache, cache_key, num_rows)
+    return 0 if values is None else num_rows - len(_open_rows(values, limit))
 
 
 def _cached_values(cache: Cache, key: str, num_rows: int) -> array[int] | None:

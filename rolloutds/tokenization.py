@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rolloutds.cache import Cache
+from rolloutds.chat_templates import CompiledTemplate
 from rolloutds.errors import MissingExtraError, TokenizerError
 from rolloutds.token_bounds import TokenBounds, prove_bounds
 from rolloutds.tokenizer_facts import FactsMemory, TokenizerFacts
@@ -151,14 +152,34 @@ class Tokenizer:
                 hint="name a template (a file, or its text) with --chat-template",
             )
         kwargs = kwargs or {}
-        try:
+
+        def by_own_method() -> str:
             text = self._tokenizer.apply_chat_template(
                 messages, tools=tools, tokenize=False, add_generation_prompt=True, **kwargs
             )
+            return str(text)
+
+        compiled = self._compiled_template
+        try:
+            if compiled is None:
+                return by_own_method()
+            return compiled.render(messages, tools, kwargs, by_own_method)
         except Exception as error:
             # A template is a program: it raises what it likes.
             raise _render_error(error, kwargs) from error
-        return str(text)
+
+    @cached_property
+    def _compiled_template(self) -> CompiledTemplate | None:
+        """The template without what surrounds it; None where its way is not known to be equal."""
+        try:
+            from transformers import PreTrainedTokenizerBase
+            from transformers.utils.chat_template_utils import _compile_jinja_template
+
+            return CompiledTemplate.of(
+                self._tokenizer, PreTrainedTokenizerBase, _compile_jinja_template
+            )
+        except Exception:  # another transformers, no Jinja, a broken template: its own method says
+            return None
 
     # --- counts ---------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from rolloutds.cache import CacheEntry
 from rolloutds.readers.parquet.values import row_value, unreadable_value
 
-_BATCH_ROWS: Final = 1024
+BATCH_ROWS: Final = 1024
 _KEPT_BYTES: Final = 64 << 20
 _WHOLE_GROUP_BYTES: Final = 32 << 20
 _DECODES_A_GROUP: Final = 2
@@ -86,7 +86,7 @@ class GroupRows:
         pending = sorted((row, number) for number, row in enumerate(wanted))
         values: dict[int, dict[str, Any]] = {}
         start = 0
-        batches = self.file.iter_batches(_BATCH_ROWS, row_groups=[group], columns=self.columns)
+        batches = self.file.iter_batches(BATCH_ROWS, row_groups=[group], columns=self.columns)
         for batch in batches:
             inside = [pair for pair in pending if start <= pair[0] < start + batch.num_rows]
             rows, first = [row - start for row, _ in inside], self._starts[group] + start
@@ -146,7 +146,7 @@ class MappedRows:
         return values
 
 
-def write_rows(rows: GroupRows, sink: Any) -> array[int]:
+def write_columns(rows: GroupRows, sink: Any) -> dict[str, array[int]]:
     """Writes every row in batches, to be mapped; returns how many rows each batch ends at."""
     import pyarrow as pa
 
@@ -155,10 +155,10 @@ def write_rows(rows: GroupRows, sink: Any) -> array[int]:
     whole = rows.file.schema_arrow
     schema = pa.schema([whole.field(name) for name in columns], metadata=whole.metadata)
     with pa.ipc.new_file(sink, schema) as writer:
-        for batch in rows.file.iter_batches(_BATCH_ROWS, columns=columns):
+        for batch in rows.file.iter_batches(BATCH_ROWS, columns=columns):
             writer.write_batch(batch.select(columns))
             ends.append((ends[-1] if ends else 0) + batch.num_rows)
-    return ends
+    return {"ends": ends}
 
 
 def _by_part(positions: Sequence[int], starts: list[int]) -> dict[int, list[int]]:
