@@ -15,6 +15,7 @@ from rolloutds.sample import SAMPLE_FIELDS, PrefixCacheInfo, Sample, SampleGroup
 
 _BLANK_FIELDS: dict[str, Any] = {name: Sample().__dict__[name] for name in SAMPLE_FIELDS}
 _CONTAINERS = frozenset({dict, list, tuple})
+_new = object.__new__
 
 
 def copy_plain(value: Any) -> Any:
@@ -50,14 +51,14 @@ def _copy_deep(value: Any) -> Any:
 
 def _copier(value: Any) -> Callable[[], Any]:
     """Makes copies of `value`: found once for a prompt, called once for each of its samples."""
-    items = value.values() if type(value) is dict else value
-    if type(value) is not tuple and _are_flat(items):
-        flat: Callable[[], Any] = value.copy
-        return flat
-    if type(value) is list and all(
-        type(item) is dict and _are_flat(item.values()) for item in value
-    ):
-        return lambda: [item.copy() for item in value]
+    if type(value) is dict and _are_flat(value.values()):
+        return value.copy
+    if type(value) is list:
+        kinds = set(map(type, value))
+        if kinds.isdisjoint(_CONTAINERS):
+            return value.copy
+        if kinds == {dict} and _are_flat([i for item in value for i in item.values()]):
+            return lambda: [item.copy() for item in value]
     return lambda: copy_plain(value)
 
 
@@ -76,26 +77,38 @@ class SampleTemplate:
     __slots__ = ("_copiers", "_fields")
 
     def __init__(self, fields: dict[str, Any]) -> None:
-        self._fields = _BLANK_FIELDS | fields
-        own = {"metadata": {}, **fields}
-        self._copiers = [(n, _copier(v)) for n, v in own.items() if type(v) in _CONTAINERS]
+        self._fields = fields if "metadata" in fields else {**fields, "metadata": {}}
+        self._copiers = [
+            (name, _copier(value))
+            for name, value in self._fields.items()
+            if type(value) in _CONTAINERS
+        ]
 
     def make(self, group_index: int | None = None, index: int | None = None) -> Sample:
         """One sample that shares nothing editable with its siblings, except media objects."""
-        fields = self._fields.copy()
-        fields["group_index"] = group_index
-        fields["index"] = index
-        fields["tokens"] = []
-        fields["weight_versions"] = []
-        fields["apply_chat_template_kwargs"] = {}
-        fields["spec_info"] = SpecInfo()
-        fields["prefix_cache_info"] = PrefixCacheInfo()
-        for name, copy in self._copiers:
-            fields[name] = copy()
-        sample = Sample.__new__(Sample)
-        sample.__dict__ = fields
-        return sample
+        return self._numbered(group_index, [index])[0]
 
     def make_group(self, group_index: int, first_index: int, size: int) -> SampleGroup:
         """A group: `size` samples numbered on from `first_index`."""
-        return [self.make(group_index, first_index + i) for i in range(size)]
+        return self._numbered(group_index, range(first_index, first_index + size))
+
+    def _numbered(self, group_index: int | None, indices: Iterable[int | None]) -> SampleGroup:
+        # A batch makes a thousand samples: one loop without a call for each of them.
+        common = _BLANK_FIELDS | self._fields
+        common["group_index"] = group_index
+        copiers = self._copiers
+        group = []
+        for index in indices:
+            fields = common.copy()
+            fields["index"] = index
+            fields["tokens"] = []
+            fields["weight_versions"] = []
+            fields["apply_chat_template_kwargs"] = {}
+            fields["spec_info"] = SpecInfo()
+            fields["prefix_cache_info"] = PrefixCacheInfo()
+            for name, copy in copiers:
+                fields[name] = copy()
+            sample = _new(Sample)
+            sample.__dict__ = fields
+            group.append(sample)
+        return group

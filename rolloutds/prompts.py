@@ -294,7 +294,7 @@ def _read_tools(row: dict[str, Any], settings: PromptSettings) -> list[Any] | No
     tools = lookup(row, settings.tool_key)
     if tools is MISSING or tools is None or tools == "":
         return None
-    read = _parse(tools, f"the tools {settings.tool_key!r}", expected=_TOOLS_EXPECTED)
+    read = _parse(tools, "tools", settings.tool_key, expected=_TOOLS_EXPECTED)
     if not isinstance(read, list):
         raise PromptError(
             f"the tools {settings.tool_key!r} are {_source(tools)}{_name(read)}",
@@ -317,9 +317,11 @@ def _read_metadata(row: dict[str, Any], settings: PromptSettings) -> dict[str, A
     if settings.metadata_key is None:
         return {}
     metadata = lookup(row, settings.metadata_key)
+    if isinstance(metadata, dict):
+        return metadata
     if not metadata:  # absent, null, and every other falsy value
         return {}
-    read = _parse(metadata, f"the metadata {settings.metadata_key!r}", expected=_METADATA_EXPECTED)
+    read = _parse(metadata, "metadata", settings.metadata_key, expected=_METADATA_EXPECTED)
     if not isinstance(read, dict):
         raise PromptError(
             f"the metadata {settings.metadata_key!r} is {_source(metadata)}{_name(read)}",
@@ -337,7 +339,7 @@ def _read_label(row: dict[str, Any], settings: PromptSettings) -> Any:
     return label
 
 
-def _parse(value: Any, what: str, *, expected: str) -> Any:
+def _parse(value: Any, noun: str, key: str, *, expected: str) -> Any:
     """JSON text read, other values as they are."""
     if not isinstance(value, str):
         return value
@@ -345,7 +347,8 @@ def _parse(value: Any, what: str, *, expected: str) -> Any:
         return json.loads(value)
     except (ValueError, RecursionError) as error:
         raise PromptError(
-            f"{what} is text that is not JSON ({error}): {_shorten(value)}", expected=expected
+            f"the {noun} {key!r} is text that is not JSON ({error}): {_shorten(value)}",
+            expected=expected,
         ) from None
 
 

@@ -25,11 +25,10 @@ def lookup(row: Mapping[str, Any], key: str) -> Any:
     """
     if key in row:
         return row[key]
-    value: Any = row
-    parts = key.split(".")
-    if len(parts) == 1:
+    if "." not in key:
         return MISSING
-    for part in parts:
+    value: Any = row
+    for part in key.split("."):
         if not isinstance(value, Mapping) or part not in value:
             return MISSING
         value = value[part]

@@ -238,15 +238,16 @@ class RolloutDataSource(DataSource):
         return positions, self.cursor.advanced(num_groups, num_rows, size)
 
     def _make(self, positions: Sequence[int | None]) -> list[SampleGroup]:
-        if self.dataset is None:
-            templates = [SampleTemplate({})] * len(positions)
-        else:
-            templates = self.dataset.templates([p for p in positions if p is not None])
         size = self.config.n_samples_per_prompt
-        return [
-            template.make_group(self.sample_group_index + i, self.sample_index + i * size, size)
-            for i, template in enumerate(templates)
-        ]
+        with collector_paused():
+            if self.dataset is None:
+                templates = [SampleTemplate({})] * len(positions)
+            else:
+                templates = self.dataset.templates([p for p in positions if p is not None])
+            return [
+                template.make_group(self.sample_group_index + i, self.sample_index + i * size, size)
+                for i, template in enumerate(templates)
+            ]
 
     # --- groups that come back ------------------------------------------------------------
 

@@ -28,8 +28,9 @@ def measure(bench: Bench) -> Outcome:
     torch_save = Timing([call["torch_save"] for call in calls])
     target = time_target(ours, torch_save, "torch.save", limit=1.3)
     note = (
-        f"{num_groups} groups of {_N_SAMPLES_PER_PROMPT}; the call alone: ours copies, checks and "
-        "writes the state and makes it durable, torch.save writes all samples as dicts"
+        f"{num_groups} groups of {_N_SAMPLES_PER_PROMPT} without tensors; the call alone: ours "
+        "copies, checks and writes the state and waits until the disk has it (fsync); torch.save "
+        "writes all samples as dicts, to the same folder and without fsync"
     )
     return Outcome(ours, {"torch.save": torch_save}, [target], [note])
 

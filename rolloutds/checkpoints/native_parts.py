@@ -5,7 +5,7 @@ A file may be damaged or hostile: whatever is in it, it is read, or refused with
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rolloutds import torch_file
@@ -80,7 +80,7 @@ class Part:
         """
         if not isinstance(self.value, dict):
             raise self.refusal("an object" if any_key else "an object whose keys are text")
-        if not any_key and not all(isinstance(key, str) for key in self.value):
+        if not any_key and not _are_text(self.value):
             raise self.refusal("an object whose keys are text")
         return self.value
 
@@ -100,11 +100,18 @@ class Part:
         Raises:
             CheckpointError: it is neither.
         """
-        if self.value is not None and (
-            type(self.value) is not int or abs(self.value) >= _COUNT_LIMIT
-        ):
+        if not _is_optional_index(self.value):
             raise self.refusal("a whole number, or None")
-        return self.value
+        index: int | None = self.value
+        return index
+
+
+def _is_optional_index(value: Any) -> bool:
+    return value is None or (type(value) is int and abs(value) < _COUNT_LIMIT)
+
+
+def _are_text(keys: Iterable[Any]) -> bool:
+    return all(issubclass(kind, str) for kind in set(map(type, keys)))
 
 
 def shown(value: Any) -> str:
@@ -222,13 +229,15 @@ class GroupReader:
         if not isinstance(part.value, dict):
             raise part.refusal("a sample")
         self._check_once(part)
-        hidden = part.mapping().keys() & _RESERVED
+        values = part.mapping()
+        hidden = values.keys() & _RESERVED
         if hidden:
             raise part[min(hidden)].refusal("no value under this name")
         for name in ("group_index", "index", "row_id"):
-            part.get(name).optional_index()
+            if not _is_optional_index(values.get(name)):
+                part.get(name).optional_index()
         for name in ("spec_info", "prefix_cache_info"):
-            if part.value.get(name) is not None:
+            if values.get(name) is not None:
                 part.get(name).mapping()
 
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from rolloutds.errors import UnsavableValueError
 from rolloutds.torch_file.dtypes import TENSOR_TYPES
 from rolloutds.torch_file.foreign import PlainDict
+from rolloutds.torch_file.scalars import PlainScalar
 from rolloutds.torch_file.tensors import TensorMaker, TensorValue
 
 Way = tuple[Any, ...]
@@ -32,6 +33,9 @@ class PlainForm:
     Args:
         torch: the module.
         where: the file it is for, for messages.
+
+    Attributes:
+        has_tensors: whether a tensor is in what was turned so far.
     """
 
     # torch's careful loader knows integers of up to 255 bytes only.
@@ -44,6 +48,7 @@ class PlainForm:
         self._originals: list[Any] = []
         self._open: set[int] = set()
         self._tensors: TensorMaker | None = None
+        self.has_tensors = False
 
     def turn(self, value: Any, way: Way = ()) -> Any:
         """The value to write.
@@ -66,9 +71,13 @@ class PlainForm:
         Raises:
             UnsavableValueError: there is none.
         """
+        if isinstance(value, PlainScalar):
+            return self.turn(value.tolist(), way)
         if isinstance(value, TensorValue):
+            self.has_tensors = True
             return self.shared(value, self._tensor)
         if type(value) in (self._torch.Tensor, self._torch.nn.Parameter):
+            self.has_tensors = True
             self._check_tensor(value, way)
             is_here = value.device.type == "cpu"
             return value if is_here else self.shared(value, lambda tensor: tensor.cpu())

@@ -6,10 +6,11 @@ import contextlib
 import fcntl
 import io
 import os
+import pickle
 import re
 import time
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from rolloutds.errors import CheckpointError
 from rolloutds.torch_file.plain_form import PlainForm
@@ -47,8 +48,7 @@ def save_as(form: type[PlainForm], path: str | os.PathLike[str], value: Any) -> 
     """
     target = Path(os.path.realpath(path))
     torch = load_torch(needed_for=f"writing {path}")
-    packed = io.BytesIO()
-    torch.save(form(torch, str(path)).turn(value), packed)
+    packed = _packed(torch, form(torch, str(path)), value)
     try:
         _replace(target, packed.getbuffer())
     except OSError as error:
@@ -58,6 +58,32 @@ def save_as(form: type[PlainForm], path: str | os.PathLike[str], value: Any) -> 
             hint="check the folder, its permissions and the free space; an old file is untouched",
         ) from error
     _remove_leftovers(target.parent)
+
+
+def _packed(torch: Any, form: PlainForm, value: Any) -> io.BytesIO:
+    packed = io.BytesIO()
+    plain = form.turn(value)
+    if form.has_tensors:
+        torch.save(plain, packed)
+    else:
+        torch.save(plain, packed, pickle_module=_WithoutTensors)
+    return packed
+
+
+class _WithoutTensors:
+    """A pickle module for ``torch.save``, for values that hold no tensor.
+
+    With the usual one torch is asked of every number whether it is a tensor's storage, which takes
+    most of the time of a save. The bytes are the same.
+    """
+
+    class Pickler:
+        def __init__(self, file: IO[bytes], protocol: int) -> None:
+            self._file = file
+            self._protocol = protocol
+
+        def dump(self, value: Any) -> None:
+            pickle.Pickler(self._file, self._protocol).dump(value)
 
 
 def _replace(target: Path, data: memoryview) -> None:

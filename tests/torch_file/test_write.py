@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import enum
+import io
 import math
 import os
 import random
@@ -55,6 +56,38 @@ def test_plain_values_come_back_from_both_readers(tmp_path: Path, without_trial,
     assert read(path) == value
     assert repr(read(path)) == repr(value)
     assert _load(path) == value
+
+
+@pytest.mark.parametrize("has_tensor", [False, True])
+def test_the_file_is_what_torch_save_writes_of_the_same(tmp_path: Path, has_tensor):
+    shared = [1, -2, 1 << 70, 0.5, math.inf]
+    value = {
+        "lists": [shared, shared, list(range(3000))],
+        "texts": ("naïve", "\ud800", b"bytes", None, True),
+        3: torch.arange(4) if has_tensor else {},
+    }
+    write(tmp_path / "a.pt", value)
+
+    expected = io.BytesIO()
+    torch.save(value, expected)
+    assert (tmp_path / "a.pt").read_bytes() == expected.getvalue()
+
+
+def test_torch_is_asked_about_every_number_only_where_there_are_tensors(
+    tmp_path: Path, monkeypatch
+):
+    asked = []
+    is_storage = torch.is_storage
+
+    def count(value):
+        asked.append(value)
+        return is_storage(value)
+
+    monkeypatch.setattr(torch, "is_storage", count)
+    write(tmp_path / "a.pt", {"tokens": [1, 2, 3]})
+    assert asked == []
+    write(tmp_path / "a.pt", {"tokens": [1, 2, 3], "mask": torch.ones(3)})
+    assert {1, 2, 3} <= {value for value in asked if isinstance(value, int)}
 
 
 @pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")
