@@ -8,6 +8,7 @@ means that nothing is kept.
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import mmap
 import os
@@ -126,6 +127,23 @@ class Cache:
             return False
         return True
 
+    def keep(self, content: bytes) -> bool:
+        """Writes what `packed` gave, under its own kind and key; returns whether it was written.
+
+        Raises:
+            ValueError: it is damaged, or of another version.
+        """
+        head, _ = _unpack(memoryview(content))
+        path = self._path(head["kind"], head["key"])
+        if path is None:
+            return False
+        try:
+            with self._temporary(path) as file:
+                file.write(content)
+        except OSError:
+            return False
+        return True
+
     def body_path(self, kind: str, key: str) -> Path | None:
         """Where a large file that belongs to an entry lies, or None when switched off."""
         path = self._path(kind, key)
@@ -181,6 +199,13 @@ class Cache:
         except BaseException:
             _remove(Path(name))
             raise
+
+
+def packed(kind: str, key: str, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> bytes:
+    """The bytes of the file that `Cache.write` makes of an entry, for `Cache.keep` elsewhere."""
+    file = io.BytesIO()
+    _pack(file, {"kind": kind, "key": key, "values": dict(header)}, arrays)
+    return file.getvalue()
 
 
 def _pack(file: Any, head: dict[str, Any], arrays: Mapping[str, Any]) -> None:

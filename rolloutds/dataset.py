@@ -14,13 +14,14 @@ from rolloutds.config import DataSourceConfig
 from rolloutds.errors import ConfigError, EmptyDatasetError, PromptError, TokenizerError
 from rolloutds.fingerprint import Fingerprint
 from rolloutds.groups import SampleTemplate
-from rolloutds.lengths import Lengths, measure, require_some
+from rolloutds.lengths import Lengths, measure, num_settled, require_some
 from rolloutds.prompts import Prompt, PromptSettings, RowInspector, build_prompt
 from rolloutds.readers import open_rows
 from rolloutds.readers.base import Place, Row, RowKeys
 from rolloutds.row_findings import Notice
 from rolloutds.sample import Sample
 from rolloutds.shuffle import epoch_order
+from rolloutds.storage import masked
 from rolloutds.tokenization import Tokenizer
 
 _ROWS_READ_AT_ONCE = 256
@@ -57,11 +58,11 @@ class Dataset:
         self.cache = Cache(default_cache_folder()) if cache is None else cache
         self.epoch_id = -1
         self._orders: dict[int, memoryview] = {}
-        self._settings = _prompt_settings(self.config)
+        self._settings = prompt_settings(self.config)
         inspector = RowInspector(self._settings)
         self.rows = open_rows(
             _require_prompt_data(self.config),
-            _row_keys(self._settings),
+            row_keys(self._settings),
             inspect=inspector,
             bad_rows=self.config.bad_rows,
             cache=self.cache,
@@ -77,7 +78,7 @@ class Dataset:
 
     @property
     def _where(self) -> str:
-        return str(self.config.prompt_data)
+        return masked(str(self.config.prompt_data))
 
     # --- size and order -------------------------------------------------------------------
 
@@ -272,6 +273,11 @@ class Dataset:
             source=self._where,
         )
 
+    def num_measured(self, limit: int) -> int:
+        """Of how many rows the cache says whether their prompts are within a limit, in tokens."""
+        key = self._lengths_key(self._require_tokenizer())
+        return num_settled(self.cache, key, len(self.rows), limit)
+
     def _read_texts(self, row_positions: Sequence[int]) -> list[str]:
         return [self._only_text(row) for row in self.rows.read(row_positions)]
 
@@ -376,7 +382,8 @@ def _require_prompt_data(config: DataSourceConfig) -> str:
     return config.prompt_data
 
 
-def _row_keys(settings: PromptSettings) -> RowKeys:
+def row_keys(settings: PromptSettings) -> RowKeys:
+    """The keys of rows that prompts are made from."""
     return RowKeys(
         input_key=settings.input_key,
         label_key=settings.label_key,
@@ -386,7 +393,8 @@ def _row_keys(settings: PromptSettings) -> RowKeys:
     )
 
 
-def _prompt_settings(config: DataSourceConfig) -> PromptSettings:
+def prompt_settings(config: DataSourceConfig) -> PromptSettings:
+    """What of a run's settings decides how a row becomes a prompt."""
     return PromptSettings(
         input_key=config.input_key,
         label_key=config.label_key,

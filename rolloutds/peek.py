@@ -16,6 +16,7 @@ from rolloutds.dataset import Dataset
 from rolloutds.errors import ConfigError, DataError, TokenizerError
 from rolloutds.readers.base import FileSummary, Place
 from rolloutds.sample import Sample
+from rolloutds.storage import masked
 from rolloutds.tokenization import first_uncountable
 
 _GROUPS_READ_AT_ONCE = 32
@@ -228,7 +229,7 @@ def rows_with_id(dataset: Dataset, row_id: int) -> list[int]:
     if not served:
         raise DataError(
             _why_not_served(dataset, row_id, is_too_long=bool(found)),
-            where=str(dataset.config.prompt_data),
+            where=masked(str(dataset.config.prompt_data)),
             hint="row ids count physical lines from 0: line 1 is row 0",
         )
     return served

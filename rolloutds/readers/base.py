@@ -78,8 +78,7 @@ class RowKeys:
         return list(dict.fromkeys(key for key in keys if key is not None))
 
 
-@dataclass(frozen=True)
-class FileSummary:
+class FileSummary(NamedTuple):
     """One file of a dataset.
 
     Attributes:
@@ -163,6 +162,7 @@ class Reader(ABC):
 
     path: str
     counters: ScanCounters
+    _is_new: bool
 
     @abstractmethod
     def __init__(self, path: str, keys: RowKeys, inspect: Inspect | None, cache: Cache) -> None:
@@ -238,6 +238,11 @@ class Reader(ABC):
     @abstractmethod
     def reason(self, finding_code: str, row_id: int) -> str:
         """The sentence inspect() gives for one row and code."""
+
+    @property
+    def is_cached(self) -> bool:
+        """Whether its index is in the cache: it came from there, or `keep_index` put it there."""
+        return not self._is_new
 
     @abstractmethod
     def keep_index(self) -> None:

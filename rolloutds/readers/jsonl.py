@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shlex
 from array import array
@@ -24,7 +25,6 @@ from rolloutds.readers.base import (
     ScanCounters,
     findings_between,
 )
-from rolloutds.readers.file_identity import FileIdentity, changed, open_regular
 from rolloutds.readers.line_checks import LineKind, RowCheck
 from rolloutds.readers.lines import BOM, describe_fault, parse_line, without_end
 from rolloutds.readers.row_index import (
@@ -35,9 +35,11 @@ from rolloutds.readers.row_index import (
     keep_index,
 )
 from rolloutds.row_keys import is_dotted
+from rolloutds.storage import changed, open_stored
 
 _JOINED_BYTES: Final = 1 << 20
 _ARRAY_LOOK_BYTES: Final = 4096
+_FIRST_BYTES: Final = 8192
 _FIRST_LINES: Final = 100
 """Lines looked at for a first row: a file that begins with so many bad ones has none."""
 
@@ -56,17 +58,17 @@ class JsonLinesReader(Reader):
     """
 
     def __init__(self, path: str, keys: RowKeys, inspect: Inspect | None, cache: Cache) -> None:
-        self.path = path
         self.counters = ScanCounters()
         self._check = RowCheck(keys, inspect)
         self._cache = cache
-        self._descriptor = open_regular(path)
-        self._key = index_key(os.path.abspath(path), keys, inspect)
+        self._file = open_stored(path)
+        self.path = self._file.path
+        self._key = index_key(self._file.cache_name, keys, inspect)
         try:
-            cached = cached_index(cache, self._key, FileIdentity.of(self._descriptor))
+            cached = cached_index(cache, self._key, self._file.identity)
             self._is_new = cached is None
             self._index = cached or build_index(
-                path, self._descriptor, keys, inspect, self.counters, self._first_row_facts
+                self._file, keys, inspect, self.counters, self._first_row_facts
             )
             if self._is_new:  # such a file is refused, so it has no index in the cache
                 self._refuse_array()
@@ -77,14 +79,9 @@ class JsonLinesReader(Reader):
     def __len__(self) -> int:
         return self._index.num_rows
 
-    def __del__(self) -> None:
-        self.close()
-
     def close(self) -> None:
         """Closes the file; reading rows is over."""
-        descriptor, self._descriptor = getattr(self, "_descriptor", -1), -1
-        if descriptor >= 0:
-            os.close(descriptor)
+        self._file.close()
 
     @classmethod
     def first_row(cls, path: str) -> dict[str, Any] | None:
@@ -94,7 +91,9 @@ class JsonLinesReader(Reader):
             DataError: the file cannot be read.
         """
         # Text mode ends lines where the scan does, and reads no more of the file than it takes.
-        with open(open_regular(path), encoding="utf-8-sig", errors="surrogateescape") as file:
+        with open_stored(path) as stored:
+            data = io.BufferedReader(stored.stream(), _FIRST_BYTES)
+            file = io.TextIOWrapper(data, encoding="utf-8-sig", errors="surrogateescape")
             values = map(_value_or_none, islice(file, _FIRST_LINES))
             return next((value for value in values if isinstance(value, dict)), None)
 
@@ -142,41 +141,46 @@ class JsonLinesReader(Reader):
         """The text of physical lines; neighbours are read in one go."""
         starts = self._index.starts
         texts: dict[int, bytes] = {}
-        begin = 0
-        while begin < len(lines):
-            end = begin + 1
-            while (
-                end < len(lines)
-                and lines[end] == lines[end - 1] + 1
-                and starts[lines[end] + 1] - starts[lines[begin]] <= _JOINED_BYTES
-            ):
-                end += 1
-            offset = starts[lines[begin]]
-            data = self._bytes(offset, starts[lines[end - 1] + 1])
-            if end - begin == 1:
-                texts[lines[begin]] = data
-            else:
-                for line in lines[begin:end]:
-                    texts[line] = data[starts[line] - offset : starts[line + 1] - offset]
-            begin = end
+        runs = self._runs(lines)
+        ranges = [(starts[last + 1] - starts[first], starts[first]) for first, last in runs]
+        for (first, last), data in zip(runs, self._read_ranges(ranges), strict=True):
+            if first == last:
+                texts[first] = data
+                continue
+            offset = starts[first]
+            for line in range(first, last + 1):
+                texts[line] = data[starts[line] - offset : starts[line + 1] - offset]
         if 0 in texts and texts[0].startswith(BOM):
             texts[0] = texts[0][len(BOM) :]
         return texts
 
-    def _bytes(self, start: int, stop: int) -> bytes:
-        if self._descriptor < 0:
-            raise DataError("the file was closed", where=self.path)
-        data = os.pread(self._descriptor, stop - start, start)
-        while len(data) < stop - start:
-            more = os.pread(self._descriptor, stop - start - len(data), start + len(data))
-            if not more:
+    def _runs(self, lines: Sequence[int]) -> list[tuple[int, int]]:
+        """First and last of neighbouring lines that are read in one go."""
+        starts = self._index.starts
+        runs: list[tuple[int, int]] = []
+        first = last = -1
+        for line in lines:
+            if line == last + 1 and runs and starts[line + 1] - starts[first] <= _JOINED_BYTES:
+                runs[-1] = (first, line)
+            else:
+                first = line
+                runs.append((line, line))
+            last = line
+        return runs
+
+    def _read_ranges(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        found = self._file.pread_many(ranges)
+        for (length, _), data in zip(ranges, found, strict=True):
+            if len(data) < length:
                 raise changed(self.path, "it was open")
-            data += more
-        self.counters.bytes_read += len(data)
-        return data
+            self.counters.bytes_read += length
+        return found
+
+    def _bytes(self, start: int, stop: int) -> bytes:
+        return self._read_ranges([(stop - start, start)])[0]
 
     def _refuse_change(self) -> None:
-        if not FileIdentity.of(self._descriptor).same_content(self._index.identity):
+        if not self._file.current_identity().same_content(self._index.identity):
             raise changed(self.path, "it was open")
 
     def byte_bounds(self) -> memoryview:
@@ -275,7 +279,7 @@ class JsonLinesReader(Reader):
     def keep_index(self) -> None:
         """Writes the index to the cache, unless it came from there."""
         if self._is_new:
-            keep_index(self._cache, self._key, os.path.abspath(self.path), self._index)
+            keep_index(self._cache, self._key, self._file.cache_name, self._index)
             self._is_new = False
 
     def _first_row_facts(self, index: RowIndex) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import os
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import accumulate
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ import xxhash
 from rolloutds.errors import DataError
 from rolloutds.readers.line_checks import LineKind, LineResult, RowCheck
 from rolloutds.readers.lines import BOM, has_long_digits
+from rolloutds.storage import StoredFile
 
 BLOCK_BYTES: Final = 16 << 20
 _PIECE_BYTES: Final = 1 << 20
@@ -104,7 +106,7 @@ def merge(parts: Sequence[PartialScan]) -> PartialScan:
 
 
 def scan_range(
-    descriptor: int,
+    source: int | StoredFile,
     start: int,
     stop: int,
     size: int,
@@ -116,7 +118,7 @@ def scan_range(
     """Scans the lines that start in ``[start, stop)``.
 
     Args:
-        descriptor: the open file.
+        source: the open file, or its descriptor.
         start: a multiple of `block_bytes`.
         stop: another, or `size`.
         size: bytes in the whole file.
@@ -127,7 +129,7 @@ def scan_range(
     Raises:
         DataError: the file is shorter than `size`.
     """
-    scan = _RangeScan(descriptor, start, size, check)
+    scan = _RangeScan(source, start, size, check)
     scan.vectorised = size >= _NUMPY_BYTES and piece_bytes >= _PIECE_BYTES
     parsed_before = check.rows_parsed
     offset = start
@@ -148,8 +150,8 @@ def scan_range(
 class _RangeScan:
     """Cuts what is read into whole lines, across the pieces it comes in."""
 
-    def __init__(self, descriptor: int, start: int, size: int, check: RowCheck) -> None:
-        self.descriptor = descriptor
+    def __init__(self, source: int | StoredFile, start: int, size: int, check: RowCheck) -> None:
+        self._pread = partial(os.pread, source) if isinstance(source, int) else source.pread
         self.size = size
         self.check = check
         self.partial = PartialScan()
@@ -164,9 +166,9 @@ class _RangeScan:
         self._carry_start = start
 
     def read(self, offset: int, count: int) -> bytes:
-        data = os.pread(self.descriptor, count, offset)
+        data = self._pread(count, offset)
         while len(data) < count:
-            more = os.pread(self.descriptor, count - len(data), offset + len(data))
+            more = self._pread(count - len(data), offset + len(data))
             if not more:
                 what = f"the file ends at byte {offset + len(data)}, it was {self.size} bytes long"
                 raise DataError(what, hint="It was changed while being read; try again.")

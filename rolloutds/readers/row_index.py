@@ -13,11 +13,12 @@ from typing import Any, Final
 import xxhash
 
 from rolloutds.cache import Cache, CacheEntry
+from rolloutds.errors import DataError
 from rolloutds.readers.base import Inspect, RowKeys, ScanCounters
-from rolloutds.readers.file_identity import FileIdentity, changed
 from rolloutds.readers.line_checks import RowCheck
 from rolloutds.readers.line_scan import BLOCK_BYTES, PartialScan, merge, scan_range
 from rolloutds.readers.scan_worker import ScanTask, scan_with_help
+from rolloutds.storage import FileIdentity, StoredFile, changed
 
 _KIND: Final = "index"
 _TWO_PROCESSES_BYTES: Final = 64 << 20
@@ -85,13 +86,17 @@ class RowIndex:
 
 def index_key(path: str, keys: RowKeys, inspect: Inspect | None) -> str | None:
     """Names an index in the cache; None when what inspect() looks at cannot be named."""
-    inspected = ""
-    if inspect is not None:
-        identity = getattr(inspect, "identity", inspect)
-        inspected = f"{type(inspect).__module__}.{type(inspect).__qualname__} {identity!r}"
-    if " at 0x" in inspected:
-        return None
-    return f"{path}\n{keys!r}\n{inspected}"
+    inspected = inspected_by(inspect)
+    return None if inspected is None else f"{path}\n{keys!r}\n{inspected}"
+
+
+def inspected_by(inspect: Inspect | None) -> str | None:
+    """Names what looks at rows, empty when nothing does; None when it cannot be named."""
+    if inspect is None:
+        return ""
+    identity = getattr(inspect, "identity", inspect)
+    name = f"{type(inspect).__module__}.{type(inspect).__qualname__} {identity!r}"
+    return None if " at 0x" in name else name
 
 
 def cached_index(cache: Cache, key: str | None, identity: FileIdentity) -> RowIndex | None:
@@ -135,8 +140,7 @@ def keep_index(cache: Cache, key: str | None, path: str, index: RowIndex) -> boo
 
 
 def build_index(
-    path: str,
-    descriptor: int,
+    file: StoredFile,
     keys: RowKeys,
     inspect: Inspect | None,
     counters: ScanCounters,
@@ -147,24 +151,33 @@ def build_index(
     Raises:
         DataError: the file changed meanwhile.
     """
-    identity = FileIdentity.of(descriptor)
+    identity = file.current_identity()
     settled = identity.is_settled()
-    scan = _scan(descriptor, identity.size, keys, inspect)
+    try:
+        scan = _scan(file, identity.size, keys, inspect)
+    except DataError as error:
+        error.where = error.where or file.path
+        raise
     counters.rows_parsed += scan.rows_parsed
     counters.bytes_read += scan.bytes_read
-    if not FileIdentity.of(descriptor).same_content(identity):
-        raise changed(path, "it was read")
+    if not file.current_identity().same_content(identity):
+        raise changed(file.path, "it was read")
     index = _from_scan(scan, identity)
     facts = {"settled": settled, **first_row_facts(index)}
     return RowIndex(**{**index.__dict__, "facts": facts})
 
 
-def _scan(descriptor: int, size: int, keys: RowKeys, inspect: Inspect | None) -> PartialScan:
+def _scan(file: StoredFile, size: int, keys: RowKeys, inspect: Inspect | None) -> PartialScan:
+    if file.descriptor is None:
+        from rolloutds.storage.read_ahead import ReadAhead
+
+        with ReadAhead(file) as ahead:
+            return scan_range(ahead, 0, size, size, RowCheck(keys, inspect))
     if size < _TWO_PROCESSES_BYTES or not _has_idle_core():
-        return merge([scan_range(descriptor, 0, size, size, RowCheck(keys, inspect))])
+        return merge([scan_range(file.descriptor, 0, size, size, RowCheck(keys, inspect))])
     step = _RANGE_BLOCKS * BLOCK_BYTES
     ranges = [(start, min(start + step, size)) for start in range(0, size, step)]
-    return scan_with_help(ScanTask(descriptor, size, ranges, keys, inspect))
+    return scan_with_help(ScanTask(file.descriptor, size, ranges, keys, inspect))
 
 
 def _has_idle_core() -> bool:

@@ -20,15 +20,18 @@ from rolloutds.readers.base import (
     Row,
     ScanCounters,
 )
+from rolloutds.readers.shards import OpenShards
 from rolloutds.readers.slicing import RowSlice, shifting
+from rolloutds.storage import is_remote
 
 _MAX_SHOWN: Final = 5
+_FILES_AT_ONCE: Final = 16
 
 
 class _Malformed(NamedTuple):
     """A line that cannot be read: its file, its line, rows of all files before it."""
 
-    reader: Reader
+    file: int
     line: int
     rows_before: int
     is_not_json: bool
@@ -42,6 +45,7 @@ class Rows:
         row_slice: what to take of all their rows together, or None.
         bad_rows: ``skip`` leaves out lines that are not JSON.
         notices: what is known already.
+        shards: what holds the open files, where the readers are a manifest's.
 
     Raises:
         BadRowsError: rows that stop the load.
@@ -62,8 +66,10 @@ class Rows:
         row_slice: RowSlice | None,
         bad_rows: BadRows,
         notices: Sequence[Notice],
+        shards: OpenShards | None = None,
     ) -> None:
         self._readers = list(readers)
+        self._shards = shards
         self._offsets = list(accumulate((len(reader) for reader in readers), initial=0))
         self.files: list[FileSummary] = [reader.summary for reader in readers]
         self.num_loadable = self._offsets[-1]
@@ -93,6 +99,8 @@ class Rows:
     @property
     def scan_counters(self) -> ScanCounters:
         """Rows parsed and bytes read so far, over all files."""
+        if self._shards is not None:
+            return self._shards.counters
         counters = [reader.counters for reader in self._readers]
         return ScanCounters(
             sum(counter.rows_parsed for counter in counters),
@@ -127,10 +135,27 @@ class Rows:
             file, at = self._file_and_position(position)
             wanted.setdefault(file, []).append((number, at))
         rows: dict[int, Row] = {}
-        for file, pairs in sorted(wanted.items()):
-            found = self._readers[file].read([at for _, at in pairs])
+        for pairs, found in self._read_files(sorted(wanted.items())):
             rows.update((number, row) for (number, _), row in zip(pairs, found, strict=True))
         return [rows[number] for number in range(len(positions))]
+
+    def _read_files(
+        self, wanted: Sequence[tuple[int, list[tuple[int, int]]]]
+    ) -> Iterator[tuple[list[tuple[int, int]], list[Row]]]:
+        """The rows of each file; of remote files several are waited for at once."""
+
+        def read(one: tuple[int, list[tuple[int, int]]]) -> list[Row]:
+            file, pairs = one
+            return self._readers[file].read([at for _, at in pairs])
+
+        all_pairs = [pairs for _, pairs in wanted]
+        if len(wanted) < 2 or not is_remote(self._readers[wanted[0][0]].path):
+            yield from zip(all_pairs, map(read, wanted), strict=True)
+            return
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(_FILES_AT_ONCE) as threads:
+            yield from zip(all_pairs, threads.map(read, wanted), strict=True)
 
     def byte_bounds(self) -> Sequence[int] | None:
         """For each row an upper bound of the UTF-8 bytes of its text; None when unknown."""
@@ -150,7 +175,7 @@ class Rows:
 
     def close(self) -> None:
         """Closes the files; rows can no longer be read."""
-        for reader in self._readers:
+        for reader in self._readers if self._shards is None else self._readers[:1]:
             reader.close()
 
     def _check_range(self, positions: Sequence[int]) -> None:
@@ -169,9 +194,9 @@ class Rows:
         return self._readers[file], at
 
     def _all_malformed(self) -> Iterator[_Malformed]:
-        for reader, offset in zip(self._readers, self._offsets, strict=False):
+        for file, (reader, offset) in enumerate(zip(self._readers, self._offsets, strict=False)):
             for line, rows_before, is_not_json in reader.malformed():
-                yield _Malformed(reader, line, offset + rows_before, is_not_json)
+                yield _Malformed(file, line, offset + rows_before, is_not_json)
 
     def _sort_malformed(
         self, malformed: list[_Malformed], row_slice: RowSlice, bad_rows: BadRows
@@ -186,7 +211,7 @@ class Rows:
         return errors, skippable + passed
 
     def _refuse_bad(self, malformed: list[_Malformed]) -> None:
-        bad = [(self._readers.index(item.reader), item.line) for item in malformed]
+        bad = [(item.file, item.line) for item in malformed]
         for number, reader in enumerate(self._readers):
             selected = self._selected_of(number)
             if selected:
@@ -234,7 +259,8 @@ class Rows:
         return notices
 
     def _places(self, malformed: list[_Malformed]) -> str:
-        places = [f"{bad.reader.path}:{bad.line + 1}" for bad in malformed[:_MAX_SHOWN]]
+        shown = malformed[:_MAX_SHOWN]
+        places = [f"{self._readers[bad.file].path}:{bad.line + 1}" for bad in shown]
         more = f" and {len(malformed) - _MAX_SHOWN} more" if len(malformed) > _MAX_SHOWN else ""
         return ", ".join(places) + more
 

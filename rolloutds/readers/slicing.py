@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from rolloutds.errors import SliceError
+from rolloutds.storage import is_remote, local_path, masked
 
 _TAIL: Final = re.compile(r"(?P<path>.+)@\[(?P<slice>[^/]*)\Z", re.DOTALL)
 _BOUNDS: Final = re.compile(r"(-?\d+)?:(-?\d+)?\Z", re.ASCII)
@@ -34,17 +35,23 @@ class RowSlice:
 
 
 def split_slice(prompt_data: str) -> tuple[str, RowSlice | None]:
-    """Splits a slice from the end of a path.
+    """Splits a slice from the end of a path, which loses a ``file://`` at its start.
 
-    A path that exists as it is has no slice, whatever its name ends in.
+    A local path that exists as it is has no slice, whatever its name ends in.
 
     Raises:
         SliceError: the path ends in ``@[`` and something that is no slice.
     """
-    found = _TAIL.match(prompt_data)
-    if found is None or os.path.lexists(os.path.expanduser(prompt_data)):
-        return prompt_data, None
-    return found["path"], _parse(prompt_data, found["slice"])
+    named = local_path(prompt_data)
+    found = _TAIL.match(named)
+    if found is None or _is_there(named):
+        return named, None
+    return found["path"], _parse(masked(prompt_data), found["slice"])
+
+
+def _is_there(path: str) -> bool:
+    """Whether a local path exists as it is; of a URL it is not asked, which would take a request."""
+    return not is_remote(path) and os.path.lexists(os.path.expanduser(path))
 
 
 def _parse(prompt_data: str, text: str) -> RowSlice:

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 
 from rolloutds.errors import DataError
-from rolloutds.readers.file_identity import open_regular
 from rolloutds.readers.lines import BOM, BlankLineError, describe_fault, parse_line
 from rolloutds.rollouts import parquet_rows
 from rolloutds.rollouts.tagged_values import TAG_BYTES
 from rolloutds.row_findings import Notice
+from rolloutds.storage import open_regular
 from rolloutds.torch_file.dump_reader import read_dump
 
 _HEAD_BYTES: Final = 512

@@ -7,14 +7,18 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from rolloutds.errors import DataNotFoundError, GroupError
+from rolloutds.errors import DataNotFoundError, GroupError, RolloutDSError
 from rolloutds.rollouts.base import ReadGroup
 from rolloutds.rollouts.dump_file import open_dump
 from rolloutds.rollouts.recognise import Readers, reader_for
 from rolloutds.row_findings import Notice
 from rolloutds.sample import SAMPLE_FIELDS, Sample
+from rolloutds.storage import is_remote, local_path, masked
+from rolloutds.storage.local_copy import local_copy
+from rolloutds.storage.remote import list_remote
 
 _FIELDS = frozenset(SAMPLE_FIELDS)
 _NOT_DUMPS = (".md", ".txt", ".log", ".yaml", ".yml", ".toml", ".py")
@@ -91,17 +95,20 @@ class Groups:
         self._start()
         prompts = _Prompts() if len(self.paths) > 1 else None
         for path in self.paths:
-            file = open_dump(path)
-            reader = reader_for(file, self._readers, self._format_name)
-            read = FileRead(path, reader.name)
-            self.files.append(read)
-            for group in reader.read(file, n_samples_per_prompt=self._size):
-                self._note(group, read)
-                if prompts is not None and reader.has_indices and not group.is_eval:
-                    prompts.check(group)
-                yield group
-                del group  # or it would live on while the next one is made
-            self._notices += file.notices
+            with local_copy(path) as copy, _named(path, copy) as name:
+                file = open_dump(copy)
+                reader = reader_for(file, self._readers, self._format_name)
+                read = FileRead(name, reader.name)
+                self.files.append(read)
+                for group in reader.read(file, n_samples_per_prompt=self._size):
+                    if name != copy:
+                        group.place = group.place._replace(file=name)
+                    self._note(group, read)
+                    if prompts is not None and reader.has_indices and not group.is_eval:
+                        prompts.check(group)
+                    yield group
+                    del group  # or it would live on while the next one is made
+                self._notices += [Notice(c, t.replace(copy, name)) for c, t in file.notices]
 
     def _note(self, group: ReadGroup, read: FileRead) -> None:
         if not read.num_groups:
@@ -127,6 +134,20 @@ class Groups:
             text = f"keys that are no field of a sample, kept: {_counted(self.unknown_keys)}"
             found.append(Notice("unknown_keys", text))
         return found
+
+
+@contextmanager
+def _named(path: str, copy: str) -> Iterator[str]:
+    """The name of a file in all that is said of it; errors name its copy until here."""
+    name = masked(path)
+    try:
+        yield name
+    except RolloutDSError as error:
+        if name != copy:
+            for field in ("what", "where", "hint"):
+                text = getattr(error, field)
+                setattr(error, field, text and text.replace(copy, name))
+        raise
 
 
 def _counted(counter: Counter[str]) -> str:
@@ -162,7 +183,7 @@ class _Prompts:
 
 
 def find_dumps(names: Sequence[str]) -> list[str]:
-    """The files that paths, folders and globs name, in order, each once.
+    """The files that paths, folders and globs name, here or behind URLs, in order, each once.
 
     The files of a folder or glob are sorted by the numbers in their names, then by name.
 
@@ -171,11 +192,15 @@ def find_dumps(names: Sequence[str]) -> list[str]:
     """
     paths: list[str] = []
     for name in names:
-        paths += _files_of(os.path.expanduser(name))
+        paths += _files_of(name)
     return list(dict.fromkeys(paths))
 
 
 def _files_of(name: str) -> list[str]:
+    name = local_path(name)
+    if is_remote(name):
+        return _behind_url(name)
+    name = os.path.expanduser(name)
     if os.path.isdir(name):
         inside = [os.path.join(name, entry) for entry in os.listdir(name)]
         found = [path for path in inside if _may_be_dump(path)]
@@ -184,17 +209,35 @@ def _files_of(name: str) -> list[str]:
     else:
         found = [name] if os.path.lexists(name) else []
     if not found:
-        raise DataNotFoundError(
-            "no file in the folder" if os.path.isdir(name) else "no such file",
-            where=name,
-            expected="a buffer file or rollout dump, a folder or a glob of them",
-        )
+        raise _nothing(name, is_folder=os.path.isdir(name))
+    return sorted(found, key=_by_numbers)
+
+
+def _nothing(name: str, *, is_folder: bool) -> DataNotFoundError:
+    return DataNotFoundError(
+        "no file in the folder" if is_folder else "no such file",
+        where=masked(name),
+        expected="a buffer file or rollout dump, a folder or a glob of them",
+    )
+
+
+def _behind_url(url: str) -> list[str]:
+    listing = list_remote(url)
+    found = [entry.path for entry in listing.entries if not entry.is_folder]
+    if listing.form == "folder":
+        found = [path for path in found if _has_name_of_dump(path)]
+    if not found:
+        raise _nothing(url, is_folder=listing.form == "folder")
     return sorted(found, key=_by_numbers)
 
 
 def _may_be_dump(path: str) -> bool:
+    return os.path.isfile(path) and _has_name_of_dump(path)
+
+
+def _has_name_of_dump(path: str) -> bool:
     name = os.path.basename(path)
-    return os.path.isfile(path) and not name.startswith(".") and not name.endswith(_NOT_DUMPS)
+    return not name.startswith(".") and not name.endswith(_NOT_DUMPS)
 
 
 def _by_numbers(path: str) -> tuple[list[tuple[int, int | str]], str]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from rolloutds.cache import Cache
 from rolloutds.errors import BadRowsError, DataError, EmptyDatasetError
 from rolloutds.readers import Finding, RowKeys, open_rows
 from rolloutds.readers.parquet import ParquetReader, decoding
+from rolloutds.readers.parquet.packed_rows import PackedRows
 
 OFF = Cache(None)
 TEXT = RowKeys("text")
@@ -284,6 +286,111 @@ def test_a_shuffled_epoch_decodes_each_group_a_few_times(
     small_memory.clear()
     assert [row.value["text"] for row in again.read(order)] == [str(n) for n in order]
     assert small_memory == []
+
+
+_PLAIN_COLUMNS = {
+    "text": ["a", "é 数 \U0001f642\x00", "", "d"],
+    "nothing": pa.nulls(4),
+    "flag": [True, None, False, True],
+    "small": pa.array([-128, 127, None, 0], pa.int8()),
+    "large": pa.array([2**64 - 1, 0, None, 1], pa.uint64()),
+    "negative": pa.array([-(2**63), 2**63 - 1, None, 1], pa.int64()),
+    "single": pa.array([0.1, float("inf"), None, -0.0], pa.float32()),
+    "double": pa.array([0.1, 1e308, None, 5e-324]),
+    "long text": pa.array(["x", None, "", "y"], pa.large_string()),
+    "blob": [b"\x00\xff", None, b"", b"x"],
+    "kind": pa.array(["u", "v", None, "u"]).dictionary_encode(),
+    "pair": pa.array([[1, 2], None, [3, None], [0, 0]], pa.list_(pa.int32(), 2)),
+    "messages": [[{"role": "user", "content": None}], [], None, [{"role": "a", "content": "b"}]],
+    "nested": [{"a": {"b": [[{"c": 1.5}], None]}}, None, {"a": None}, {"a": {"b": []}}],
+}
+
+
+def _read_until_written(path, keys, cache):
+    rows = open_rows(path, keys, cache=cache)
+    for n in [0, len(rows) - 1] * 5:
+        rows.read([n])
+    return rows
+
+
+def test_plain_rows_are_packed_and_come_back_the_same(tmp_path, small_memory):
+    cache = Cache(tmp_path / "cache")
+    table = pa.table(_PLAIN_COLUMNS)
+    path = write(tmp_path / "a.parquet", table, row_group_size=2)
+    keys = RowKeys("text", None, None, None, tuple(_PLAIN_COLUMNS))
+    rows = _read_until_written(path, keys, cache)
+    assert isinstance(rows._readers[0]._rows, PackedRows)
+    found = [row.value for row in rows.read([3, 1, 0, 2, 1])]
+    expected = [table.to_pylist()[n] for n in (3, 1, 0, 2, 1)]
+    assert repr(found) == repr(expected)
+    assert found[1]["messages"] is not found[4]["messages"]
+    assert repr(open_rows(path, keys, cache=cache).read([3])[0].value) == repr(expected[0])
+
+
+def test_packed_rows_are_read_without_pyarrow(tmp_path, small_memory):
+    cache = Cache(tmp_path / "cache")
+    path = write(tmp_path / "a.parquet", {"text": list("abcdefgh")})
+    _read_until_written(path, TEXT, cache)
+    program = (
+        "import sys; from pathlib import Path; from rolloutds.cache import Cache;"
+        "from rolloutds.readers import RowKeys, open_rows;"
+        f"rows = open_rows({path!r}, RowKeys('text'), cache=Cache(Path({str(cache.folder)!r})));"
+        "assert [row.value['text'] for row in rows.read([7, 0])] == ['h', 'a'];"
+        "assert not {'pyarrow', 'numpy'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        pa.array([datetime.date(2026, 1, 2)] * 4),
+        pa.array([decimal.Decimal("1.50")] * 4),
+        pa.array([[("k", 1)]] * 4, pa.map_(pa.string(), pa.int64())),
+        pa.array([{"at": datetime.timedelta(seconds=1)}] * 4),
+    ],
+)
+def test_rows_of_other_types_stay_columns(tmp_path, small_memory, label):
+    cache = Cache(tmp_path / "cache")
+    path = write(tmp_path / "a.parquet", {"text": list("abcd"), "label": label}, row_group_size=2)
+    keys = RowKeys("text", "label")
+    rows = _read_until_written(path, keys, cache)
+    assert isinstance(rows._readers[0]._rows, decoding.MappedRows)
+    assert [row.value["label"] for row in rows.read([3, 0])] == label.to_pylist()[:2]
+
+
+def test_rows_with_text_that_is_not_utf_8_stay_columns(tmp_path, small_memory):
+    offsets = pa.py_buffer(b"\0\0\0\0\1\0\0\0\2\0\0\0\3\0\0\0")
+    text = pa.Array.from_buffers(pa.string(), 3, [None, offsets, pa.py_buffer(b"ab\xff")])
+    path = write(tmp_path / "a.parquet", {"text": text}, row_group_size=1)
+    rows = open_rows(path, TEXT, cache=Cache(tmp_path / "cache"))
+    for n in [0, 1] * 5:
+        assert rows.read([n])[0].value == {"text": "ab"[n]}
+    assert isinstance(rows._readers[0]._rows, decoding.MappedRows)
+    with pytest.raises(DataError, match="text that is not UTF-8"):
+        rows.read([2])
+
+
+def test_rows_kept_in_an_unknown_form_are_decoded_again(tmp_path, small_memory):
+    cache = Cache(tmp_path / "cache")
+    path = write(tmp_path / "a.parquet", {"text": list("abcdefgh")})
+    key = _read_until_written(path, TEXT, cache)._readers[0]._rows_key()
+    entry = cache.read("arrow", key)
+    header = {**entry.header, "form": "carved"}
+    cache.write("arrow", key, header, {"starts": entry.arrays["starts"]})
+    small_memory.clear()
+    assert open_rows(path, TEXT, cache=cache).read([5])[0].value == {"text": "f"}
+    assert small_memory == [1]
+
+
+def test_damaged_packed_rows_are_decoded_again(tmp_path, small_memory):
+    cache = Cache(tmp_path / "cache")
+    path = write(tmp_path / "a.parquet", {"text": list("abcdefgh")})
+    body = cache.body_path("arrow", _read_until_written(path, TEXT, cache)._readers[0]._rows_key())
+    stat = body.stat()
+    body.write_bytes(b"\xc1" * stat.st_size)
+    os.utime(body, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert open_rows(path, TEXT, cache=cache).read([5])[0].value == {"text": "f"}
 
 
 def test_written_rows_of_a_changed_file_are_not_used(tmp_path, small_memory):

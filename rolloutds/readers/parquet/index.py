@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-import xxhash
-
 from rolloutds.cache import Cache
 from rolloutds.readers.base import RowKeys
-from rolloutds.readers.file_identity import FileIdentity
 from rolloutds.readers.line_checks import LineKind, RowCheck
-from rolloutds.readers.line_scan import BLOCK_BYTES
 from rolloutds.readers.parquet.columns import field_at, needed_columns, refuse_unusable
 from rolloutds.readers.parquet.proof import is_proven
 from rolloutds.readers.parquet.values import all_values
+from rolloutds.storage import FileIdentity
 
 _KIND: Final = "index"
 _BATCH_ROWS: Final = 1024
@@ -102,17 +98,6 @@ def build_parquet_index(
         codes=look.names,
         settled=settled,
     )
-
-
-def digest_of(descriptor: int, size: int) -> str:
-    """Hex digest of a file's bytes: of the digests of its blocks."""
-    digests = b""
-    for offset in range(0, size, BLOCK_BYTES):
-        block = xxhash.xxh3_128()
-        for start in range(offset, min(offset + BLOCK_BYTES, size), 1 << 20):
-            block.update(os.pread(descriptor, min(1 << 20, size - start), start))
-        digests += block.digest()
-    return xxhash.xxh3_128_hexdigest(digests)
 
 
 class _Look(NamedTuple):

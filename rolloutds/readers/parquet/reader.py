@@ -1,7 +1,7 @@
 """One Parquet file, opened: its index, its rows by position, and what is said of them.
 
 Only the row groups that hold the rows asked for are decoded. A reader that keeps decoding the
-same groups writes the rows once to the cache folder, as an uncompressed Arrow file it can map.
+same groups writes the rows once to the cache folder, uncompressed, as a file it can map.
 """
 
 from __future__ import annotations
@@ -28,20 +28,24 @@ from rolloutds.readers.base import (
     ScanCounters,
     findings_between,
 )
-from rolloutds.readers.file_identity import FileIdentity, changed, open_regular
+from rolloutds.readers.digest import digest_of
 from rolloutds.readers.line_checks import RowCheck
-from rolloutds.readers.parquet.decoding import GroupRows, MappedRows, write_rows
+from rolloutds.readers.parquet.decoding import GroupRows, MappedRows, write_columns
 from rolloutds.readers.parquet.index import (
     ParquetIndex,
     build_parquet_index,
     cached_parquet_index,
-    digest_of,
     keep_parquet_index,
 )
+from rolloutds.readers.parquet.opened import parquet_file
+from rolloutds.readers.parquet.packed_rows import PackedRows, is_packable, pack_rows
 from rolloutds.readers.parquet.values import damage_named, readable_values
 from rolloutds.readers.row_index import index_key
+from rolloutds.storage import FileIdentity, changed, open_stored
 
 _ROWS_KIND: Final = "arrow"
+_WRITERS: Final = {"packed": pack_rows, "arrow": write_columns}
+"""Ways to keep decoded rows, by the name that the cache has of each."""
 
 
 class ParquetReader(Reader):
@@ -58,17 +62,18 @@ class ParquetReader(Reader):
     """
 
     def __init__(self, path: str, keys: RowKeys, inspect: Inspect | None, cache: Cache) -> None:
-        self.path = path
         self.counters = ScanCounters()
         self._check = RowCheck(keys, inspect)
         self._cache = cache
-        self._descriptor = open_regular(path)
-        self._rows: GroupRows | MappedRows | None = None
+        self._file = open_stored(path)
+        self.path = self._file.path
+        self._is_closed = False
+        self._rows: GroupRows | MappedRows | PackedRows | None = None
         self._lock = threading.Lock()
-        key = index_key(os.path.abspath(path), keys, inspect)
+        key = index_key(self._file.cache_name, keys, inspect)
         self._key = None if key is None else f"parquet-2 {key}"
         try:
-            self._identity = FileIdentity.of(self._descriptor)
+            self._identity = self._file.identity
             cached = cached_parquet_index(cache, self._key, self._identity)
             self._is_new = cached is None
             self._index = cached or self._build()
@@ -79,15 +84,11 @@ class ParquetReader(Reader):
     def __len__(self) -> int:
         return self._index.num_rows
 
-    def __del__(self) -> None:
-        self.close()
-
     def close(self) -> None:
         """Closes the file; reading rows is over."""
-        descriptor, self._descriptor = getattr(self, "_descriptor", -1), -1
+        self._is_closed = True
         self._rows = None
-        if descriptor >= 0:
-            os.close(descriptor)
+        self._file.close()
 
     @classmethod
     def first_row(cls, path: str) -> dict[str, Any] | None:
@@ -96,10 +97,7 @@ class ParquetReader(Reader):
         Raises:
             DataError: the file cannot be read.
         """
-        from pyarrow import parquet
-
-        os.close(open_regular(path))
-        with damage_named(path), parquet.ParquetFile(path) as file:
+        with open_stored(path) as stored, damage_named(stored.path), parquet_file(stored) as file:
             batches = file.iter_batches(1)
             return next((readable_values(batch) for batch in batches if batch.num_rows), None)
 
@@ -124,19 +122,26 @@ class ParquetReader(Reader):
             DataError: the file changed since it was opened, is damaged, or a value in one of
                 these rows has no plain form.
         """
-        places = [self.place(position) for position in positions]
-        if self._descriptor < 0:
+        for position in (min(positions, default=0), max(positions, default=0)):
+            self.row_id(position)
+        if self._is_closed:
             raise DataError("the file was closed", where=self.path)
         with self._lock, self._as_opened("it was open"):
             values = self._decoded(positions)
         self.counters.rows_parsed += len(positions)
-        return [Row(value, place) for value, place in zip(values, places, strict=True)]
+        path, rows = self.path, zip(values, positions, strict=True)
+        return [Row(value, Place(path, position, None)) for value, position in rows]
 
     def _decoded(self, positions: Sequence[int]) -> list[dict[str, Any]]:
         if self._rows is None:
             self._rows = self._mapped() or self._group_rows()
         if isinstance(self._rows, GroupRows) and self._rows.is_wasteful:
             self._rows = self._written(self._rows) or self._rows
+        if isinstance(self._rows, PackedRows):
+            try:
+                return self._rows.values(positions)
+            except ValueError:  # the file in the cache is damaged, this one is not
+                self._rows = self._group_rows()
         return self._rows.values(positions)
 
     def _group_rows(self) -> GroupRows:
@@ -146,9 +151,7 @@ class ParquetReader(Reader):
         return str(self.place_of(position))
 
     def _parquet_file(self) -> Any:
-        from pyarrow import parquet
-
-        file = parquet.ParquetFile(self.path)
+        file = parquet_file(self._file)
         if not self._is_at_its_path():
             raise changed(self.path, "it was opened")
         return file
@@ -167,10 +170,12 @@ class ParquetReader(Reader):
             raise changed(self.path, while_)
 
     def _is_unchanged(self) -> bool:
-        return FileIdentity.of(self._descriptor).same_content(self._identity)
+        return self._file.current_identity().same_content(self._identity)
 
     def _is_at_its_path(self) -> bool:
         """Whether the path, which pyarrow opens, still stands for the file that is open here."""
+        if self._file.descriptor is None:
+            return True
         try:
             found = os.stat(self.path)
         except OSError:
@@ -244,8 +249,7 @@ class ParquetReader(Reader):
     def keep_index(self) -> None:
         """Writes the index to the cache, unless it came from there."""
         if self._is_new:
-            path = os.path.abspath(self.path)
-            keep_parquet_index(self._cache, self._key, path, self._index)
+            keep_parquet_index(self._cache, self._key, self._file.cache_name, self._index)
             self._is_new = False
 
     def _build(self) -> ParquetIndex:
@@ -254,7 +258,7 @@ class ParquetReader(Reader):
         if identity.size == 0:
             hint = "Write the file again."
             raise EmptyDatasetError("no rows, the file has 0 bytes", where=self.path, hint=hint)
-        digest = digest_of(self._descriptor, identity.size)
+        digest = digest_of(self._file)
         self.counters.bytes_read += identity.size
         with self._as_opened("it was read"):
             index = build_parquet_index(
@@ -266,12 +270,14 @@ class ParquetReader(Reader):
     # --- the rows, decoded once and kept ------------------------------------------------------
 
     def _rows_key(self) -> str:
-        return f"{os.path.abspath(self.path)}\nrows {json.dumps(self._index.needed)}"
+        return f"{self._file.cache_name}\nrows {json.dumps(self._index.needed)}"
 
-    def _mapped(self) -> MappedRows | None:
+    def _mapped(self) -> MappedRows | PackedRows | None:
         entry = self._cache.read(_ROWS_KIND, self._rows_key())
         body = self._cache.body_path(_ROWS_KIND, self._rows_key())
         if entry is None or body is None:
+            return None
+        if entry.header.get("form") not in _WRITERS:
             return None
         if FileIdentity.from_header(entry.header) != self._index.identity:
             return None
@@ -279,30 +285,37 @@ class ParquetReader(Reader):
             stat = body.stat()
             if [stat.st_size, stat.st_mtime_ns] != entry.header["body"]:
                 return None
+            if entry.header["form"] == "packed":
+                return PackedRows(str(body), entry)
             return MappedRows(str(body), entry, self._place_text)
         except (OSError, ValueError):
             return None
 
-    def _written(self, rows: GroupRows) -> MappedRows | None:
+    def _written(self, rows: GroupRows) -> MappedRows | PackedRows | None:
         """Writes all rows once; None where that is not possible, which is not asked again."""
-        import pyarrow as pa
-
         rows.is_final = True
-        key = self._rows_key()
         if self._cache.folder is None or not self._index.settled:
             return None
+        forms = ["packed", "arrow"] if is_packable(rows) else ["arrow"]
+        return next((kept for form in forms if (kept := self._written_as(form, rows))), None)
+
+    def _written_as(self, form: str, rows: GroupRows) -> MappedRows | PackedRows | None:
+        import pyarrow as pa
+
+        key = self._rows_key()
         try:
             with self._cache.writing_body(_ROWS_KIND, key) as sink:
-                ends = write_rows(rows, sink)
-        except (OSError, pa.ArrowException):
+                arrays = _WRITERS[form](rows, sink)
+        except (OSError, ValueError, pa.ArrowException):
             return None
         body = self._cache.body_path(_ROWS_KIND, key)
         assert body is not None
         stat = body.stat()
         header = {
-            "source": os.path.abspath(self.path),
+            "source": self._file.cache_name,
             "identity": list(self._index.identity),
+            "form": form,
             "body": [stat.st_size, stat.st_mtime_ns],
         }
-        self._cache.write(_ROWS_KIND, key, header, {"ends": ends})
+        self._cache.write(_ROWS_KIND, key, header, arrays)
         return self._mapped()
