@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from rolloutds.torch_file.ahead import tried_ahead
 from rolloutds.torch_file.archive import OpenFile
 from rolloutds.torch_file.budget import Budget
-from rolloutds.torch_file.pickled import Pickle, collector_paused, open_pickle
-from rolloutds.torch_file.trial import try_out
+from rolloutds.torch_file.pickled import Pickle, open_pickle
+from rolloutds.torch_file.reader import load_tried, read_opened
 from rolloutds.torch_file.unpickler import SafeUnpickler
 
 
@@ -20,14 +21,15 @@ def read_dump(path: str | os.PathLike[str], *, budget: Budget = Budget()) -> Any
     Raises:
         TorchFileError: as for `read`.
     """
-    found = open_pickle(OpenFile(path), budget, is_packed=True)
-    dump = _DumpPickle(found.file, found.archive, is_packed=True)
-    dump.check()
-    (error,) = try_out([dump], budget)
-    if error is not None:
-        raise error
-    with collector_paused():
-        return dump.load()
+    tried = tried_ahead(str(path))
+    if tried is None:
+        return read_opened(_as_dump(open_pickle(OpenFile(path), budget, is_packed=True)), budget)
+    tried.pickle.check()
+    return load_tried(_as_dump(tried.pickle), tried.error)
+
+
+def _as_dump(found: Pickle) -> Pickle:
+    return _DumpPickle(found.file, found.archive, is_packed=True)
 
 
 class _DumpPickle(Pickle):

@@ -93,6 +93,15 @@ def read_opened(found: Pickle, budget: Budget) -> Any:
     with Trial([found], budget) as trial:
         found.check()  # takes a second for each gigabyte, and the child is at work
         error = trial.outcome()
+    return load_tried(found, error)
+
+
+def load_tried(found: Pickle, error: TorchFileError | None) -> Any:
+    """The value of a pickle, by what came of its trial.
+
+    Raises:
+        TorchFileError: the trial's.
+    """
     if error is not None:
         raise error
     with collector_paused():

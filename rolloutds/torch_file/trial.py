@@ -75,6 +75,10 @@ class Trial:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Ends the child, whatever it is at."""
         if self._child is not None:
             self._child.end()
 
