@@ -7,16 +7,83 @@ really trained on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import islice
+from typing import Any, NamedTuple
 
 from rolloutds.dataset import Dataset
-from rolloutds.errors import EmptyDatasetError
+from rolloutds.engines import Engine
+from rolloutds.engines.base import Done
+from rolloutds.errors import EmptyDatasetError, RolloutDSError
 from rolloutds.readers.base import Place
+from rolloutds.rollouts import open_groups
 from rolloutds.rollouts.base import ReadGroup
 
 _ROWS_READ_AT_ONCE = 256
+
+
+class DumpedGroup(NamedTuple):
+    """What an audit needs of a group in a dump; small, beside the group itself.
+
+    Attributes:
+        group_index: as the dump says; None where it says nothing.
+        rollout: the rollout (or file) it was in.
+        prompt: of its first sample.
+    """
+
+    group_index: int | None
+    rollout: str
+    prompt: Any
+
+
+def dumped_groups(groups: Iterable[ReadGroup]) -> Iterator[DumpedGroup]:
+    """What an audit needs of groups, which are let go of; evaluations are passed over."""
+    for group in groups:
+        if not group.is_eval:
+            rollout = group.place.file if group.rollout_id is None else str(group.rollout_id)
+            samples = group.samples
+            yield DumpedGroup(group.group_index, rollout, samples[0].prompt if samples else None)
+        del group  # or it would live on while the next one is read
+
+
+def read_dumps(
+    files: Sequence[str],
+    engine: Engine,
+    *,
+    n_samples_per_prompt: int,
+    on_done: Done | None = None,
+) -> Iterator[DumpedGroup]:
+    """The groups of dumps, a file read by one task.
+
+    Each file is read by itself: two that contradict each other are what an audit is to find.
+
+    Args:
+        files: the dumps.
+        engine: what reads them.
+        n_samples_per_prompt: size of a group, for files that do not say where one ends.
+        on_done: is told each file that is done.
+
+    Raises:
+        DataError: a dump cannot be read.
+        GroupError: a group is malformed.
+        EngineError: the processes that read one file died each time.
+    """
+    tasks = engine.map(_read_dump, files, common=n_samples_per_prompt, names=files, on_done=on_done)
+    for groups, error in tasks:
+        yield from groups
+        if error is not None:
+            raise error
+
+
+def _read_dump(n_samples_per_prompt: int, file: str) -> tuple[list[DumpedGroup], Exception | None]:
+    """The groups of a file, up to the error that ended it."""
+    found: list[DumpedGroup] = []
+    try:
+        found.extend(dumped_groups(open_groups(file, n_samples_per_prompt=n_samples_per_prompt)))
+    except (RolloutDSError, OSError) as error:
+        return found, error
+    return found, None
 
 
 @dataclass(frozen=True)
@@ -100,7 +167,7 @@ class Audit:
 
 def audit(
     dataset: Dataset,
-    groups: Iterable[ReadGroup],
+    groups: Iterable[DumpedGroup],
     *,
     num_drawn: int | None = None,
     waiting: Iterable[int] = (),
@@ -110,7 +177,7 @@ def audit(
 
     Args:
         dataset: the rows and settings the run had from its start.
-        groups: the groups of its dumps; evaluations are passed over.
+        groups: the groups of its dumps.
         num_drawn: groups drawn so far (`sample_group_index` of a state).
         waiting: indices of groups in that state's buffer or in flight.
         num_discarded: groups that state counts as discarded.
@@ -125,7 +192,8 @@ def audit(
     seen: dict[int, list[str]] = {}
     texts: dict[int, tuple[str, Any]] = {}
     result = Audit(num_rows=len(dataset), num_drawn=num_drawn or 0, num_discarded=num_discarded)
-    for batch in _batches(group for group in groups if not group.is_eval):
+    left = iter(groups)
+    while batch := list(islice(left, _ROWS_READ_AT_ONCE)):
         _note_dumped(batch, seen, result)
         texts.update(_differing(batch, order))
     if num_drawn is None:
@@ -152,22 +220,7 @@ class _Order:
         return DrawnRow(group_index, epoch_id, offset, place)
 
 
-def _batches(groups: Iterator[ReadGroup]) -> Iterator[list[tuple[int | None, str, Any]]]:
-    """Index, rollout and prompt of each group, some at a time, so that dumps need not stay."""
-    batch: list[tuple[int | None, str, Any]] = []
-    for group in groups:
-        rollout = group.place.file if group.rollout_id is None else str(group.rollout_id)
-        samples = group.samples
-        batch.append((group.group_index, rollout, samples[0].prompt if samples else None))
-        if len(batch) == _ROWS_READ_AT_ONCE:
-            yield batch
-            batch = []
-    yield batch
-
-
-def _note_dumped(
-    batch: list[tuple[int | None, str, Any]], seen: dict[int, list[str]], result: Audit
-) -> None:
+def _note_dumped(batch: Sequence[DumpedGroup], seen: dict[int, list[str]], result: Audit) -> None:
     for group_index, rollout, _ in batch:
         result.num_dumped += 1
         if group_index is None or group_index < 0:
@@ -176,9 +229,7 @@ def _note_dumped(
             seen.setdefault(group_index, []).append(rollout)
 
 
-def _differing(
-    batch: list[tuple[int | None, str, Any]], order: _Order
-) -> dict[int, tuple[str, Any]]:
+def _differing(batch: Sequence[DumpedGroup], order: _Order) -> dict[int, tuple[str, Any]]:
     indexed = [(i, rollout, prompt) for i, rollout, prompt in batch if i is not None and i >= 0]
     templates = order.dataset.templates([order.row_position(i) for i, _, _ in indexed])
     return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from rolloutds.checks.base import Severity
 from rolloutds.checks.findings import Finding
@@ -14,6 +14,7 @@ from rolloutds.checks.inputs import Input, first_rows, usable_label
 from rolloutds.checks.selection import Selection
 from rolloutds.checks.validate import Options, check_settings, validate
 from rolloutds.config import SETTING, DataSourceConfig, checked
+from rolloutds.engines import open_engine
 from rolloutds.errors import ConfigError
 from rolloutds.key_guess import guess_keys
 from rolloutds.rollouts.base import GroupPlace, ReadGroup
@@ -30,7 +31,9 @@ def check_dataset(
     severities: Mapping[str, Severity] | None = None,
     against: str | os.PathLike[str] | None = None,
     check_media: bool = False,
-    num_processes: int = 1,
+    num_processes: int | None = None,
+    engine: Literal["local", "ray"] = "local",
+    ray_address: str | None = None,
     **settings: Any,
 ) -> list[Finding]:
     """Checks prompt data.
@@ -42,8 +45,10 @@ def check_dataset(
         severities: severities other than the check's own, by code or its beginning.
         against: a file whose prompts must not be in the data.
         check_media: whether local media files are looked for.
-        num_processes: processes that share the work; above 1 the caller's main module must be
-            importable.
+        num_processes: processes (on Ray: tasks in flight) that share the work; 0: one a core;
+            None: this process (on Ray: one task a CPU of the cluster).
+        engine: ``local`` for processes of this machine, ``ray`` for a Ray cluster.
+        ray_address: of the cluster to join.
         settings: settings of the run by name (``input_key``, ``label_key``, …). Without
             `input_key` the keys are guessed from the first row.
 
@@ -54,6 +59,9 @@ def check_dataset(
         ConfigError: there is no such code or setting, or a value is wrong.
         DataError: the data is not there, or of a kind that cannot be read.
         TokenizerError: the tokenizer cannot be loaded.
+        MissingExtraError: Ray is not installed.
+        EngineError: the cluster cannot be joined, or the processes that worked on a part of the
+            data died each time.
     """
     unknown = [name for name in settings if name not in SETTING]
     if unknown:
@@ -61,7 +69,6 @@ def check_dataset(
     config = DataSourceConfig(**{n: checked(SETTING[n], v) for n, v in settings.items()})
     options = Options(
         selection=_selection(select, ignore, severities),
-        num_processes=num_processes,
         against=None if against is None else os.fspath(against),
         checks_media=check_media,
         max_kept=None,
@@ -70,7 +77,9 @@ def check_dataset(
     def config_of(one: Input) -> DataSourceConfig:
         return config if "input_key" in settings else _with_guessed_keys(one, config, settings)
 
-    return validate([Input("dataset", os.fspath(prompt_data))], config_of, options).findings
+    data = [Input("dataset", os.fspath(prompt_data))]
+    with open_engine(engine, num_processes, ray_address) as opened:
+        return validate(data, config_of, replace(options, engine=opened)).findings
 
 
 def _selection(

@@ -19,6 +19,7 @@
     │   └── UnsavableValueError    a value that is not plain data, with its key
     ├── GroupError                 groups of the wrong type or size          (also a ValueError)
     ├── FilterError                a buffer filter broke its contract
+    ├── EngineError                a task that failed for good: its process died again and again
     └── ReadOnlyError              groups given to a source without a buffer (also a RuntimeError)
 """
 
@@ -70,7 +71,9 @@ class RolloutDSError(Exception):
 
 
 def _rebuild(cls: type[RolloutDSError], attributes: dict[str, Any]) -> RolloutDSError:
-    error = cls.__new__(cls)
+    # By the base that lays the object out, which need not be the first of two.
+    make = OSError.__new__ if issubclass(cls, OSError) else Exception.__new__
+    error: RolloutDSError = make(cls)
     Exception.__init__(error, attributes["what"])
     error.__dict__.update(attributes)
     return error
@@ -175,6 +178,10 @@ class GroupError(RolloutDSError, ValueError):
 
 class FilterError(RolloutDSError):
     """A buffer filter could not be loaded, raised, or returned what it must not."""
+
+
+class EngineError(RolloutDSError):
+    """The processes that worked on one item died, each time it was tried; it is named."""
 
 
 class ReadOnlyError(RolloutDSError, RuntimeError):

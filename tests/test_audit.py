@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rolloutds.audit import Audit, audit, is_same_prompt
+from rolloutds.audit import Audit, audit, dumped_groups, is_same_prompt
 from rolloutds.cache import Cache
 from rolloutds.dataset import Dataset
 from rolloutds.rollouts.base import GroupPlace, ReadGroup
@@ -41,7 +41,7 @@ def dumped(groups: list[Any], rollout_id: int = 0, **fields: Any) -> list[ReadGr
 
 
 def run_audit(args: Any, groups: list[ReadGroup], **known: Any) -> Audit:
-    return audit(Dataset(args, cache=Cache(None)), groups, **known)
+    return audit(Dataset(args, cache=Cache(None)), dumped_groups(groups), **known)
 
 
 def test_a_run_that_trained_on_everything_once(args: Any) -> None:

@@ -100,6 +100,11 @@ class PartOfData:
     first_line: int = 0
     last_line: int | None = None
 
+    @property
+    def num_bytes(self) -> int:
+        """Bytes it stands for."""
+        return self.size if self.is_parquet else self.stop - self.start
+
 
 @dataclass
 class Totals:

@@ -27,10 +27,8 @@ class EvaluationPrompt(RowCheck):
         evaluation = self.settings.evaluation
         if evaluation is None:
             return
-        for i, text in enumerate(batch.normal_texts):
-            spot = evaluation.whole(text)
-            if spot is not None:
-                self.add_row(batch, i, f"the same prompt as {spot}")
+        for i, spot in evaluation.whole(batch.normal_texts).items():
+            self.add_row(batch, i, f"the same prompt as {spot}")
 
 
 class EvaluationOverlap(RowCheck):
@@ -54,7 +52,7 @@ class EvaluationOverlap(RowCheck):
         if evaluation is None:
             return
         for overlap in evaluation.overlaps(batch.texts):
-            if evaluation.whole(batch.normal_texts[overlap.position]) is None:
+            if not evaluation.whole([batch.normal_texts[overlap.position]]):
                 what = f'shares words with {overlap.spot}: "{overlap.words}"'
                 self.add_row(batch, overlap.position, what)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Self
 
 from rolloutds.checks.base import Explanation, Found, RowCheck, Severity, Totals
@@ -30,7 +31,7 @@ class DuplicateCheck(RowCheck):
 
     def _report(self, pairs: Pairs, totals: Totals, words: str) -> None:
         kept = self.settings.max_kept
-        self.num_found += max(len(pairs.row) - kept, 0)
+        self.num_found += max(pairs.num - kept, 0)
         rows = zip(pairs.row[:kept], pairs.first[:kept], pairs.identity[:kept], strict=True)
         for row, first, identity in rows:
             what = words.format(totals.spot(int(first)))
@@ -92,12 +93,18 @@ class ConflictingLabels(DuplicateCheck):
         self._report(self.table.repeats().labels, totals, "the same prompt as {}, another label")
 
 
-def share_table(checks: list[RowCheck]) -> None:
+def share_table(checks: Sequence[RowCheck]) -> None:
     """Gives all checks on duplicates one table."""
     table = PromptTable()
     for check in checks:
         if isinstance(check, DuplicateCheck):
             check.table = table
+
+
+def shared_table(checks: Sequence[RowCheck]) -> PromptTable | None:
+    """The table that the checks on duplicates share; None where there are none."""
+    tables = (check.table for check in checks if isinstance(check, DuplicateCheck))
+    return next(tables, None)
 
 
 CHECKS = (DuplicatePrompt, NearDuplicatePrompt, ConflictingLabels)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rolloutds.checks.findings import Kind
-from rolloutds.errors import DataError, RolloutDSError
+from rolloutds.errors import DataError, MissingExtraError, RolloutDSError
 from rolloutds.readers.lines import BOM, parse_line
 from rolloutds.readers.paths import suffix_of
 from rolloutds.readers.slicing import split_slice
@@ -72,7 +72,12 @@ def kind_of_file(path: str, *, suffix: str | None = None) -> Kind:
         path: the file.
         suffix: to take it for a file of another suffix.
     """
+    from rolloutds.storage import is_remote
+
     suffix = suffix or suffix_of(path)
+    if is_remote(path):
+        # A look at its content would fetch it; the others need --kind where they hold groups.
+        return "groups" if suffix in _PICKLED else "dataset"
     if not os.path.isfile(path):  # noqa: PTH113 - a user's path, as it is
         return "dataset"  # opening it says why; to open a pipe here would wait for its writer
     try:
@@ -131,19 +136,22 @@ def _is_recognised(path: str) -> bool:
 
 def first_rows(one: Input) -> list[dict[str, Any]]:
     """The rows at the start of prompt data that can be read; empty when there is none."""
+    from rolloutds.checks.scan import open_parquet
     from rolloutds.readers import READERS
     from rolloutds.readers.paths import find_files
     from rolloutds.rollouts import parquet_rows
+    from rolloutds.storage import is_remote, open_stored
 
     try:
         path = one.path or find_files(split_slice(one.name)[0], READERS).paths[0]
-        if not os.path.isfile(path):  # noqa: PTH113 - a user's path, as it is
+        if not (is_remote(path) or os.path.isfile(path)):  # noqa: PTH113 - a user's path, as it is
             return []
         if suffix_of(path) == ".parquet":
-            return [row for row, _ in zip(parquet_rows.rows(path), range(64), strict=False)]
-        with open(path, "rb") as file:  # noqa: PTH123 - a user's path, as it is
-            head = file.read(_HEAD_BYTES)
-    except (OSError, DataError):
+            rows_there = parquet_rows.rows(path, open_parquet(path))
+            return [row for row, _ in zip(rows_there, range(64), strict=False)]
+        with open_stored(path) as file:
+            head = file.pread(min(_HEAD_BYTES, file.size), 0)
+    except (OSError, DataError, MissingExtraError):
         return []
     rows = []
     for line in head.removeprefix(BOM).splitlines()[:_HEAD_ROWS]:

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import os
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from rolloutds.checks.base import PartOfData
-from rolloutds.checks.scan import Lines
+from rolloutds.checks.scan import Lines, open_parquet, open_source
 from rolloutds.errors import DataError, SliceError
 from rolloutds.readers import READERS
-from rolloutds.readers.file_identity import open_regular
 from rolloutds.readers.jsonl import json_array
 from rolloutds.readers.lines import BOM, BlankLineError, parse_line
 from rolloutds.readers.paths import find_files, suffix_of
 from rolloutds.readers.slicing import RowSlice, split_slice
 from rolloutds.rollouts import parquet_rows
+from rolloutds.storage import is_remote, masked, open_stored
 
 PART_BYTES: Final = 32 << 20
 _HEAD_BYTES: Final = 64 << 10
+_REMOTE_LOOKS: Final = 16
 
 
 class FileProblem(NamedTuple):
@@ -54,7 +54,7 @@ class Layout:
     @property
     def num_bytes(self) -> int:
         """Bytes of all parts that are read."""
-        return sum(part.size if part.is_parquet else part.stop - part.start for part in self.parts)
+        return sum(part.num_bytes for part in self.parts)
 
 
 def lay_out(
@@ -79,26 +79,24 @@ def lay_out(
     """
     if path is not None:
         layout = Layout(shown_as or path)
-        add = _add_parquet if suffix_of(path) == ".parquet" else _add_lines
-        add(layout, path, shown_as or path, part_bytes)
+        _add_file(layout, path, shown_as or path, _look(path), part_bytes)
         return layout
     name, row_slice = split_slice(prompt_data)
-    layout = Layout(prompt_data)
+    layout = Layout(masked(prompt_data))
     try:
         found = find_files(name, READERS)
     except DataError as error:
         if "JSON array" not in error.what:
             raise
         layout.num_files = 1
-        layout.problems.append(FileProblem("ROW012", name, None, _with_hint(error)))
+        layout.problems.append(FileProblem("ROW012", masked(name), None, _with_hint(error)))
         return layout
-    _take_notices(layout, name, found.notices)
+    _take_notices(layout, masked(name), found.notices)
     if row_slice is not None:
-        _add_slice(layout, prompt_data, found.paths, row_slice)
+        _add_slice(layout, layout.name, found.paths, row_slice)
         return layout
-    for file in found.paths:
-        add = _add_parquet if suffix_of(file) == ".parquet" else _add_lines
-        add(layout, file, file, part_bytes)
+    for file, look in zip(found.paths, _looks(found.paths), strict=True):
+        _add_file(layout, file, masked(file), look, part_bytes)
     return layout
 
 
@@ -115,23 +113,49 @@ def _take_notices(layout: Layout, name: str, notices: Sequence[tuple[str, str]])
             layout.notices.append(text)
 
 
-def _add_lines(layout: Layout, path: str, name: str, part_bytes: int) -> None:
+class _Look(NamedTuple):
+    """What the first look at a file shows: its bytes, and how they begin."""
+
+    size: int
+    has_bom: bool = False
+    is_array: bool = False
+
+
+def _looks(paths: Sequence[str]) -> Iterable[_Look]:
+    """The first look at each file; at several remote ones at a time, since each takes a while."""
+    if not any(map(is_remote, paths)):
+        yield from map(_look, paths)
+        return
+    with ThreadPoolExecutor(_REMOTE_LOOKS) as pool:
+        yield from pool.map(_look, paths)
+
+
+def _look(path: str) -> _Look:
+    with open_stored(path) as file:
+        size = file.size
+        if suffix_of(path) == ".parquet":
+            return _Look(size)
+        head = file.pread(min(_HEAD_BYTES, size), 0)
+    text = head.removeprefix(BOM)
+    return _Look(size, text != head, _is_array(text, is_whole=size <= len(head)))
+
+
+def _add_file(layout: Layout, path: str, name: str, look: _Look, part_bytes: int) -> None:
     layout.num_files += 1
-    descriptor = open_regular(path)
-    try:
-        size = os.fstat(descriptor).st_size
-        head = os.pread(descriptor, _HEAD_BYTES, 0)
-    finally:
-        os.close(descriptor)
-    if head.startswith(BOM):
+    if suffix_of(path) == ".parquet":
+        if look.size:
+            number, end = len(layout.parts), 1 << 62
+            layout.parts.append(PartOfData(number, path, name, 0, end, look.size, is_parquet=True))
+        return
+    if look.has_bom:
         what = "starts with a BOM; slime drops this line, here it is a row"
         layout.problems.append(FileProblem("PORT003", name, 1, what))
-    if _is_array(head.removeprefix(BOM), is_whole=size <= len(head)):
+    if look.is_array:
         layout.problems.append(FileProblem("ROW012", name, None, _with_hint(json_array(name))))
         return
-    for start in range(0, size, part_bytes):
-        stop = min(start + part_bytes, size)
-        layout.parts.append(PartOfData(len(layout.parts), path, name, start, stop, size))
+    for start in range(0, look.size, part_bytes):
+        stop = min(start + part_bytes, look.size)
+        layout.parts.append(PartOfData(len(layout.parts), path, name, start, stop, look.size))
 
 
 def _is_array(head: bytes, *, is_whole: bool) -> bool:
@@ -148,20 +172,6 @@ def _is_array(head: bytes, *, is_whole: bool) -> bool:
     return False
 
 
-def _add_parquet(layout: Layout, path: str, name: str, part_bytes: int) -> None:
-    del part_bytes
-    layout.num_files += 1
-    descriptor = open_regular(path)
-    try:
-        size = os.fstat(descriptor).st_size
-    finally:
-        os.close(descriptor)
-    if size:
-        layout.parts.append(
-            PartOfData(len(layout.parts), path, name, 0, 1 << 62, size, is_parquet=True)
-        )
-
-
 def _add_slice(layout: Layout, prompt_data: str, paths: Sequence[str], row_slice: RowSlice) -> None:
     """Cuts by rows: only they say where a slice begins and ends."""
     lines_of = [_loadable_lines(path) for path in paths]
@@ -175,19 +185,20 @@ def _add_slice(layout: Layout, prompt_data: str, paths: Sequence[str], row_slice
         layout.problems.append(FileProblem("PORT006", prompt_data, None, what))
     before = 0
     for path, lines in zip(paths, lines_of, strict=True):
-        size = Path(path).stat().st_size
+        size = _size(path)
         layout.num_files += 1
+        name = masked(path)
         first, last = max(chosen.start - before, 0), min(chosen.stop - before, len(lines))
         before += len(lines)
         if first >= last:
             continue
         if suffix_of(path) == ".parquet":
-            part = PartOfData(len(layout.parts), path, path, first, last, size, is_parquet=True)
+            part = PartOfData(len(layout.parts), path, name, first, last, size, is_parquet=True)
         else:
             part = PartOfData(
                 len(layout.parts),
                 path,
-                path,
+                name,
                 0,
                 size,
                 size,
@@ -200,20 +211,22 @@ def _add_slice(layout: Layout, prompt_data: str, paths: Sequence[str], row_slice
 def _loadable_lines(path: str) -> Sequence[int]:
     """The physical lines, from 0, that count as rows."""
     if suffix_of(path) == ".parquet":
-        return range(sum(1 for _ in parquet_rows.rows(path)))
+        return range(sum(1 for _ in parquet_rows.rows(path, open_parquet(path))))
     found = array("Q")
     number = 0
-    descriptor = open_regular(path)
-    try:
-        size = os.fstat(descriptor).st_size
-        for _, lines in Lines(descriptor, 0, size, size):
+    size = _size(path)
+    with open_source(path) as source:
+        for _, lines in Lines(source, 0, size, size):
             for line in lines:
                 if _counts(line.removeprefix(BOM) if number == 0 else line):
                     found.append(number)
                 number += 1
-    finally:
-        os.close(descriptor)
     return found
+
+
+def _size(path: str) -> int:
+    with open_stored(path) as file:
+        return file.size
 
 
 def _counts(line: bytes) -> bool:

@@ -2,13 +2,15 @@
 
 Two prompts are taken for equal when 128 bits of the normalised text agree, and identical when
 64 bits of the text itself agree as well. Beyond `SPILL_ROWS` rows the table goes to temporary
-files, split by hash, and is looked at one split at a time, so memory stays bounded.
+files, split by hash, and is looked at one split at a time, so memory stays bounded. The tables of
+several processes are never brought together: each splits its own into buckets by hash, and a
+bucket of all of them is looked at by itself (`split`, `repeats_in`).
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any, Final, NamedTuple
 
 import xxhash
@@ -21,17 +23,19 @@ _DTYPE: Final = [(name, "<u8") for name in ("normal_a", "normal_b", "exact", "la
 
 
 class Pairs(NamedTuple):
-    """Rows that repeat an earlier one, in order: arrays of the same length.
+    """Rows that repeat an earlier one: arrays of the same length.
 
     Attributes:
         row: number of the row.
         first: number of the earlier row.
         identity: hash of the row's text.
+        num: how many there are, those too that were not kept.
     """
 
     row: Any
     first: Any
     identity: Any
+    num: int
 
 
 class Repeats(NamedTuple):
@@ -76,6 +80,22 @@ class PromptTable:
         self._last = later
         for block in later.blocks:
             self._add(block)
+
+    def split(self, num_buckets: int) -> list[Any]:
+        """All prompts in buckets by hash: equal ones in the same; the table is empty afterwards."""
+        import numpy as np
+
+        buckets: list[list[Any]] = [[np.empty(0, _DTYPE)] for _ in range(num_buckets)]
+        for table in self._parts():
+            which = (table["normal_a"] >> np.uint64(32)) % num_buckets  # its low bits make splits
+            for number, bucket in enumerate(buckets):
+                bucket.append(table[which == number])
+        self.blocks, self.num_rows = [], 0
+        return [np.concatenate(bucket) for bucket in buckets]
+
+    def take(self, found: Iterable[Repeats]) -> None:
+        """Takes over what was found in the buckets of tables that were split."""
+        self._repeats = _together(list(found))
 
     def _add(self, block: Any) -> None:
         self.blocks.append(block)
@@ -123,12 +143,27 @@ class PromptTable:
     def repeats(self) -> Repeats:
         """Which rows repeat an earlier one; the table is done with afterwards."""
         if self._repeats is None:
-            found = [_repeats(part) for part in self._parts()]
+            self._repeats = _together([_repeats(part) for part in self._parts()])
             self.blocks = []
-            self._repeats = Repeats(
-                *(_joined([parts[number] for parts in found]) for number in range(3))
-            )
         return self._repeats
+
+
+def repeats_in(pieces: Sequence[Any], max_kept: int) -> Repeats:
+    """Which rows of a bucket repeat an earlier one; each kind has the first rows, and the count.
+
+    Args:
+        pieces: the bucket of each table that was split.
+        max_kept: rows of a kind that are kept.
+    """
+    import numpy as np
+
+    tables = [np.empty(0, _DTYPE), *(np.frombuffer(piece, _DTYPE) for piece in pieces)]
+    found = _repeats(np.concatenate(tables))
+    return Repeats(*(_joined([pairs], max_kept) for pairs in found))
+
+
+def _together(found: Sequence[Repeats]) -> Repeats:
+    return Repeats(*(_joined([parts[number] for parts in found]) for number in range(3)))
 
 
 def _block(batch: RowBatch) -> Any:
@@ -224,14 +259,17 @@ def _exact(table: Any, is_same: Any) -> Pairs:
 
 
 def _pairs(table: Any, firsts: Any, chosen: Any) -> Pairs:
-    return Pairs(table["row"][chosen], firsts["row"][chosen], table["exact"][chosen])
+    rows = table["row"][chosen]
+    return Pairs(rows, firsts["row"][chosen], table["exact"][chosen], len(rows))
 
 
-def _joined(parts: list[Pairs]) -> Pairs:
+def _joined(parts: list[Pairs], max_kept: int | None = None) -> Pairs:
+    """Pairs of several parts in the order of their rows, or the first of them."""
     import numpy as np
 
-    if not parts:
-        return Pairs(*(np.empty(0, "<u8") for _ in range(3)))
-    columns = [np.concatenate([part[number] for part in parts]) for number in range(3)]
-    order = np.argsort(columns[0], kind="stable")
-    return Pairs(*(column[order] for column in columns))
+    nothing = np.empty(0, "<u8")
+    row = np.concatenate([nothing, *(part.row for part in parts)])
+    first = np.concatenate([nothing, *(part.first for part in parts)])
+    identity = np.concatenate([nothing, *(part.identity for part in parts)])
+    order = np.argsort(row, kind="stable")[:max_kept]
+    return Pairs(row[order], first[order], identity[order], sum(part.num for part in parts))

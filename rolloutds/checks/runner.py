@@ -1,31 +1,38 @@
-"""Runs checks over prompt data: part by part, in one process or several, one pass in all.
+"""Runs checks over prompt data: part by part, on any engine, one pass in all.
 
-The parts are the same for any number of processes, and their results are merged in the order
-of the data, so the findings and their order do not depend on the processes.
+The parts do not depend on the engine, and their results are merged in the order of the data, so
+neither do the findings and their order.
 """
 
 from __future__ import annotations
 
 import gc
-import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
 from rolloutds.checks.base import Found, PartOfData, RowCheck, Totals
-from rolloutds.checks.duplicates import share_table
+from rolloutds.checks.duplicates import share_table, shared_table
 from rolloutds.checks.findings import Checked, Finding, Result, fingerprinted
 from rolloutds.checks.parts import FileProblem, Layout
+from rolloutds.checks.prompt_table import Repeats, repeats_in
 from rolloutds.checks.registry import ROW_CHECKS
 from rolloutds.checks.rendering import Rendering
 from rolloutds.checks.scan import batches
 from rolloutds.checks.selection import Selection, missing_need
 from rolloutds.checks.settings import CheckSettings
+from rolloutds.engines import Engine, open_engine
 from rolloutds.errors import DataError
 
 Progress = Callable[[int], None]
 """Is told how many bytes are done."""
+
+# Each task gives one result, and one reference for each bucket: both numbers stay bounded, however
+# much data there is.
+_MAX_TASKS: Final = 512
+_MAX_BUCKETS: Final = 128
+_BUCKET_BYTES: Final = 2 << 30  # of data, some 2 M rows: 80 MB of hashes
 
 
 @dataclass
@@ -49,7 +56,7 @@ def check_rows(
     settings: CheckSettings,
     selection: Selection,
     *,
-    num_processes: int = 1,
+    engine: Engine | None = None,
     progress: Progress | None = None,
 ) -> Result:
     """Checks prompt data.
@@ -58,22 +65,22 @@ def check_rows(
         layout: the parts of the data.
         settings: what a run reads of a row.
         selection: the checks that are asked for.
-        num_processes: how many processes share the work.
+        engine: what the parts are checked on; None: this process.
         progress: is told how far the work is.
 
     Raises:
         TokenizerError: the tokenizer cannot be loaded.
         MissingExtraError: the package for it is not installed.
+        EngineError: the processes that worked on a part died each time.
     """
     asked = [code for code in ROW_CHECKS if selection.has(code)]
     skipped = [skip for code in asked if (skip := missing_need(code, settings)) is not None]
     codes = [code for code in asked if code not in {skip.code for skip in skipped}]
     whole = PartResult(_make_checks(codes, settings), Totals(), [])
     done = 0
-    partial = _results(layout.parts, settings, codes, num_processes)
-    for part, held in zip(layout.parts, partial, strict=True):
+    for batch, held in _results(layout, _Work(settings, codes), whole, engine or open_engine()):
         whole.merge(held)
-        done += part.size if part.is_parquet else part.stop - part.start
+        done += sum(part.num_bytes for part in batch)
         if progress is not None:
             progress(done)
     is_readable = bool(layout.parts) or not layout.problems
@@ -95,22 +102,76 @@ def _make_checks(codes: Sequence[str], settings: CheckSettings) -> list[RowCheck
     return checks
 
 
+class _Work(NamedTuple):
+    """What every task is told.
+
+    Attributes:
+        settings: what a run reads of a row.
+        codes: the checks.
+        num_buckets: buckets that the table of prompts is split into; 0: it is not.
+    """
+
+    settings: CheckSettings
+    codes: Sequence[str]
+    num_buckets: int = 0
+
+
+Batch = Sequence[PartOfData]
+
+
 def _results(
-    parts: Sequence[PartOfData], settings: CheckSettings, codes: Sequence[str], num_processes: int
-) -> Iterator[PartResult]:
-    if min(num_processes, len(parts)) <= 1:
-        yield from (check_part(part, settings, codes) for part in parts)
+    layout: Layout, work: _Work, whole: PartResult, engine: Engine
+) -> Iterator[tuple[Batch, PartResult]]:
+    """What checks hold after each task; tables of prompts do not come along, but into `whole`."""
+    batches = _batched(layout.parts)
+    names = [_batch_name(batch) for batch in batches]
+    table = shared_table(whole.checks)
+    if engine.is_local and len(batches) == 1:
+        engine = open_engine()  # done sooner than another process starts
+    if engine.is_in_process or table is None:
+        results = engine.map(_check_batch, batches, common=work, names=names)
+        yield from zip(batches, results, strict=True)
         return
-    # A fresh interpreter: a copy of this one could hold locks of its threads.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(num_processes, len(parts)), mp_context=context) as pool:
-        futures = [pool.submit(check_part, part, settings, codes) for part in parts]
-        try:
-            for future in futures:
-                yield future.result()
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+    work = work._replace(num_buckets=min(1 + layout.num_bytes // _BUCKET_BYTES, _MAX_BUCKETS))
+    with engine.partitions(work.num_buckets) as partitions:
+        results = partitions.map(_check_and_split, batches, common=work, names=names)
+        yield from zip(batches, results, strict=True)
+        kept = work.settings.max_kept
+        table.take(partitions.reduce(_find_repeats, common=kept, name="duplicates"))
+
+
+def _batched(parts: Sequence[PartOfData]) -> list[Batch]:
+    """Neighbouring parts that one task checks."""
+    size = -(-len(parts) // _MAX_TASKS) or 1
+    return [parts[start : start + size] for start in range(0, len(parts), size)]
+
+
+def _batch_name(batch: Batch) -> str:
+    """What to call the parts of a task in messages."""
+    first, last = batch[0], batch[-1]
+    if first.name != last.name:
+        return f"{first.name} to {last.name}"
+    what = "rows" if first.is_parquet else "bytes"
+    is_whole = first.start == 0 and last.stop >= last.size
+    return first.name if is_whole else f"{first.name}, {what} {first.start} to {last.stop}"
+
+
+def _check_batch(work: _Work, batch: Batch) -> PartResult:
+    result = check_part(batch[0], work.settings, work.codes)
+    for part in batch[1:]:
+        result.merge(check_part(part, work.settings, work.codes))
+    return result
+
+
+def _check_and_split(work: _Work, batch: Batch) -> tuple[PartResult, list[Any]]:
+    """Beside what checks hold, the prompts in buckets; the table is left empty."""
+    result = _check_batch(work, batch)
+    table = shared_table(result.checks)
+    return result, [] if table is None else table.split(work.num_buckets)
+
+
+def _find_repeats(max_kept: int, pieces: Sequence[Any]) -> Repeats:
+    return repeats_in(pieces, max_kept)
 
 
 def check_part(part: PartOfData, settings: CheckSettings, codes: Sequence[str]) -> PartResult:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
-from typing import Any, Final
+from typing import IO, Any, Final, cast
 
 import msgspec
 
@@ -29,11 +31,14 @@ from rolloutds.readers.lines import (
     without_end,
 )
 from rolloutds.rollouts import parquet_rows
+from rolloutds.storage import StoredFile, is_remote, open_stored
+from rolloutds.storage.read_ahead import ReadAhead
 
 # Small enough for all that is made of a piece to stay in the processor's cache, and for the
 # memory of one to be used again by the next.
 PIECE_BYTES: Final = 1 << 17
 _PARQUET_ROWS: Final = 1024
+_REMOTE_WINDOW_BYTES: Final = 4 << 20
 _decode: Final = msgspec.json.Decoder().decode
 _decode_lines: Final = msgspec.json.Decoder().decode_lines
 
@@ -42,7 +47,7 @@ class Lines:
     """The lines that start in a byte range, a list at a time.
 
     Args:
-        descriptor: the open file.
+        source: the open file: its descriptor, or what reads it.
         start: first byte of the range.
         stop: end of the range.
         size: bytes in the file.
@@ -50,9 +55,14 @@ class Lines:
     """
 
     def __init__(
-        self, descriptor: int, start: int, stop: int, size: int, piece_bytes: int = PIECE_BYTES
+        self,
+        source: int | StoredFile,
+        start: int,
+        stop: int,
+        size: int,
+        piece_bytes: int = PIECE_BYTES,
     ) -> None:
-        self._descriptor = descriptor
+        self._pread = partial(os.pread, source) if isinstance(source, int) else source.pread
         self._start = start
         self._stop = stop
         self._size = size
@@ -86,7 +96,7 @@ class Lines:
             at += len(whole)
 
     def _read(self, offset: int) -> bytes:
-        data = os.pread(self._descriptor, min(self._piece_bytes, self._size - offset), offset)
+        data = self._pread(min(self._piece_bytes, self._size - offset), offset)
         if not data:
             what = f"the file ends at byte {offset}, it was {self._size} bytes long"
             raise DataError(what, hint="It was changed while being read; try again.")
@@ -135,6 +145,34 @@ def _before(lines: list[bytes], limit: int) -> list[bytes]:
     return lines
 
 
+@contextmanager
+def open_source(path: str) -> Iterator[int | StoredFile]:
+    """A file of JSON Lines as `Lines` takes it.
+
+    Raises:
+        DataError: it cannot be read.
+    """
+    with open_stored(path) as file:
+        if file.descriptor is not None:
+            yield file.descriptor
+            return
+        # Small windows: a range ends in the middle of one, and what was fetched beyond is lost.
+        ahead = ReadAhead(file, _REMOTE_WINDOW_BYTES)
+        try:
+            yield ahead
+        finally:
+            ahead.close()
+
+
+def open_parquet(path: str) -> IO[bytes] | None:
+    """A remote Parquet file as a stream; None for a local one, which is read by its path.
+
+    Raises:
+        DataError: it cannot be read.
+    """
+    return cast(IO[bytes], open_stored(path).stream()) if is_remote(path) else None
+
+
 @dataclass
 class _Parsed:
     rows: list[dict[str, Any]]
@@ -172,8 +210,8 @@ def _json_batches(
 ) -> Iterator[RowBatch]:
     base = part.number << PART_BITS
     line_number = 0
-    with open(part.path, "rb", buffering=0) as file:  # noqa: PTH123 - a user's path, as it is
-        for data in Lines(file.fileno(), part.start, part.stop, part.size).pieces():
+    with open_source(part.path) as source:
+        for data in Lines(source, part.start, part.stop, part.size).pieces():
             first = base + line_number
             values = _plain_rows(data) if part.last_line is None else None
             if values is not None:
@@ -308,7 +346,7 @@ def _refuse_repeated_columns(part: PartOfData, settings: CheckSettings) -> None:
     keys = settings.prompts
     read = [keys.input_key, keys.label_key, keys.metadata_key, keys.tool_key, *keys.media_keys]
     heads = {head for key in read if key for head in (key, key.partition(".")[0])}
-    names = [name for name, _ in parquet_rows.columns(part.path)]
+    names = [name for name, _ in parquet_rows.columns(part.path, open_parquet(part.path))]
     for name in names:
         if name in heads and names.count(name) > 1:
             raise DataError(
@@ -323,7 +361,8 @@ def _parquet_batches(
 ) -> Iterator[RowBatch]:
     _refuse_repeated_columns(part, settings)
     base = part.number << PART_BITS
-    rows = islice(enumerate(parquet_rows.rows(part.path)), part.start, part.stop)
+    read = parquet_rows.rows(part.path, open_parquet(part.path))
+    rows = islice(enumerate(read), part.start, part.stop)
     count = part.start
     while chunk := [value for _, value in islice(rows, _PARQUET_ROWS)]:
         numbers = range(base + count, base + count + len(chunk))

@@ -32,8 +32,8 @@ class Overlap(NamedTuple):
 class Evaluation(Protocol):
     """The prompts of a file that training data must not hold."""
 
-    def whole(self, normal_text: bytes) -> str | None:
-        """Place of the evaluation prompt that is the same, or None."""
+    def whole(self, normal_texts: Sequence[bytes]) -> dict[int, str]:
+        """Position of each text that is an evaluation prompt, and the place of that one."""
 
     def overlaps(self, texts: Sequence[str]) -> list[Overlap]:
         """For each text that shares a run of words, the first such run."""

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
 from rolloutds.checks.findings import Result
-from rolloutds.checks.scan import Lines
+from rolloutds.checks.scan import Lines, open_source
 from rolloutds.errors import DataError
-from rolloutds.readers.file_identity import open_regular
 from rolloutds.rollouts.atomic_output import whole_file
+from rolloutds.storage import open_stored
 
 
 class Split(NamedTuple):
@@ -64,17 +63,18 @@ def _make_folder(folder: Path) -> None:
 
 def _write(path: str, bad_lines: Collection[int], good: str, bad: str) -> tuple[int, int]:
     counts = [0, 0]
-    descriptor = open_regular(path)
-    try:
-        size = os.fstat(descriptor).st_size
-        with whole_file(good) as good_file, whole_file(bad) as bad_file:
-            number = 0
-            for _, lines in Lines(descriptor, 0, size, size):
-                for line in lines:
-                    is_bad = number in bad_lines
-                    (bad_file if is_bad else good_file).write(line)
-                    counts[is_bad] += 1
-                    number += 1
-    finally:
-        os.close(descriptor)
+    with open_stored(path) as file:
+        size = file.size
+    with (
+        open_source(path) as source,
+        whole_file(good) as good_file,
+        whole_file(bad) as bad_file,
+    ):
+        number = 0
+        for _, lines in Lines(source, 0, size, size):
+            for line in lines:
+                is_bad = number in bad_lines
+                (bad_file if is_bad else good_file).write(line)
+                counts[is_bad] += 1
+                number += 1
     return counts[0], counts[1]

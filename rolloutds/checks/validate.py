@@ -21,6 +21,7 @@ from rolloutds.checks.selection import Selection
 from rolloutds.checks.settings import KEPT_OF_A_CODE, CheckSettings
 from rolloutds.config import DataSourceConfig
 from rolloutds.dataset import Dataset
+from rolloutds.engines import Engine
 from rolloutds.errors import DataError, RolloutDSError
 from rolloutds.prompts import PromptSettings
 
@@ -34,7 +35,7 @@ class Options:
 
     Attributes:
         selection: the checks, and how bad their findings are.
-        num_processes: how many processes share the work on prompt data.
+        engine: what prompt data are checked on; None: this process.
         n_samples_per_prompt: size of a group; None when nobody set it.
         against: a file whose prompts must not be in the data.
         checks_media: whether local media are looked for.
@@ -43,7 +44,7 @@ class Options:
     """
 
     selection: Selection = field(default_factory=Selection)
-    num_processes: int = 1
+    engine: Engine | None = None
     n_samples_per_prompt: int | None = None
     against: str | None = None
     checks_media: bool = False
@@ -69,6 +70,7 @@ def validate(
     Raises:
         DataError: an input is not there, or of a kind that cannot be read.
         TokenizerError: the tokenizer cannot be loaded.
+        EngineError: the processes that worked on a part died each time.
     """
     evaluation = None
     if options.against is not None and any(one.kind == "dataset" for one in inputs):
@@ -130,7 +132,7 @@ def _validate_dataset(
         layout,
         settings,
         options.selection,
-        num_processes=options.num_processes,
+        engine=options.engine,
         progress=report,
     )
 
@@ -173,9 +175,9 @@ def read_evaluation(name: str, settings: CheckSettings) -> EvaluationSet:
     for part in lay_out(name).parts:
         for batch in batches(part, settings, totals, None):
             has_prompt = [bool(prompt) for prompt in batch.prompts]
-            evaluation.add(batch, has_prompt, [totals.spot(number) for number in batch.numbers])
+            evaluation.add(batch, has_prompt)
     if not evaluation.num_prompts:
         expected = f"rows with a prompt under {settings.prompts.input_key!r}"
         raise DataError("no prompts to compare with", where=name, expected=expected)
-    evaluation.close()
+    evaluation.close(totals)
     return evaluation

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -13,6 +12,7 @@ from rolloutds import checkpoints
 from rolloutds.cli import output
 from rolloutds.cli.ckpt_inputs import Chosen, Data, choose, named_path, say_bad
 from rolloutds.cli.command import PlainCommand, take_plain_values
+from rolloutds.cli.engine_options import EngineName, FilesDone, Jobs, RayAddress, opened_engine
 from rolloutds.cli.group import COULD_NOT_RUN
 from rolloutds.cli.options import DATA_SETTINGS, Invocation, takes_settings
 from rolloutds.errors import CheckpointError, DataError
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from rolloutds.checkpoints.move import Waiting
     from rolloutds.checkpoints.upcoming import UpcomingGroup
     from rolloutds.cursor import Cursor
-    from rolloutds.rollouts.base import ReadGroup
 
 
 class _PlainGroup(TyperGroup):
@@ -224,6 +223,9 @@ def audit(
         list[str],
         typer.Option("--dumps", metavar="GLOB", help="Rollout dumps of the run; repeatable."),
     ],
+    engine: EngineName = None,
+    jobs: Jobs = None,
+    ray_address: RayAddress = None,
     invocation: Invocation,
 ) -> None:
     """Show which rows a run trained on once, more than once, never, or with another text.
@@ -232,6 +234,7 @@ def audit(
     The settings must be those the run had from its start.
     """
     from rolloutds.audit import audit as audit_dumps
+    from rolloutds.audit import read_dumps
     from rolloutds.reports.ckpt_audit_report import audit_report
     from rolloutds.rollouts.opening import find_dumps
 
@@ -243,26 +246,20 @@ def audit(
     files = find_dumps(dumps)
     saved = data.saved()
     _say_shifted(saved.cursor, len(data.dataset))
-    found = audit_dumps(
-        data.dataset,
-        _dumped_groups(files, data.dataset.config.n_samples_per_prompt),
-        num_drawn=saved.cursor.sample_group_index,
-        waiting=[
-            group.group_index
-            for group in (*saved.buffer, *saved.in_flight)
-            if group.group_index is not None
-        ],
-        num_discarded=sum(saved.num_discarded.values()),
-    )
+    waiting = [group.group_index for group in (*saved.buffer, *saved.in_flight)]
+    size = data.dataset.config.n_samples_per_prompt
+    with (
+        opened_engine(engine, jobs, ray_address) as opened,
+        FilesDone("reading", len(files)) as done,
+    ):
+        found = audit_dumps(
+            data.dataset,
+            read_dumps(files, opened, n_samples_per_prompt=size, on_done=done),
+            num_drawn=saved.cursor.sample_group_index,
+            waiting=[group_index for group_index in waiting if group_index is not None],
+            num_discarded=sum(saved.num_discarded.values()),
+        )
     invocation.write(audit_report(found, files=files, state=str(file.path)))
-
-
-def _dumped_groups(files: Sequence[str], size: int) -> Iterator[ReadGroup]:
-    """File by file: two dumps that contradict each other are what an audit is to find."""
-    from rolloutds.rollouts import open_groups
-
-    for file in files:
-        yield from open_groups(file, n_samples_per_prompt=size)
 
 
 def _say_shifted(cursor: Cursor, num_rows: int) -> None:

@@ -17,6 +17,7 @@ import typer
 
 from rolloutds.cli import output
 from rolloutds.cli.command import PlainCommand
+from rolloutds.cli.engine_options import EngineName, Jobs, RayAddress, opened_engine
 from rolloutds.cli.options import DATA_SETTINGS, Invocation, takes_settings
 from rolloutds.cli.progress import Progress
 from rolloutds.config import (
@@ -26,6 +27,7 @@ from rolloutds.config import (
     find_config_file,
     read_command_table,
 )
+from rolloutds.engines import ENGINES
 from rolloutds.errors import ConfigError
 from rolloutds.reports import FINDING_FORMATS, render_findings
 
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from rolloutds.checks.findings import Result
     from rolloutds.checks.inputs import Input
     from rolloutds.checks.validate import Options
+    from rolloutds.engines import Engine
     from rolloutds.reports.model import Report
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -113,10 +116,9 @@ def validate(
     check_media: Annotated[
         bool, typer.Option("--check-media", help="Look for local media files.")
     ] = False,
-    jobs: Annotated[
-        int | None,
-        typer.Option("--jobs", metavar="N", help="Processes. [default: 1; 0: one a core]"),
-    ] = None,
+    engine: EngineName = None,
+    jobs: Jobs = None,
+    ray_address: RayAddress = None,
     invocation: Invocation,
 ) -> None:
     """Check prompts, groups and checkpoints: no GPU, no model, one pass.
@@ -138,17 +140,20 @@ def validate(
         split_folder=split_bad,
         against=against or table.path("against"),
         checks_media=check_media or table.switch("check-media"),
-        num_processes=_processes(jobs if jobs is not None else table.number("jobs")),
+        engine=engine or table.choice("engine", ENGINES),
+        jobs=jobs if jobs is not None else table.number("jobs"),
+        ray_address=ray_address or table.text("ray-address"),
     )
     if write_baseline and request.baseline is None:
         raise ConfigError("--write-baseline without --baseline", expected="the file to write")
     resolved = _resolve(invocation, paths)
     keys = _Keys(resolved)
     with _inputs(paths or _configured(resolved, table), kind) as inputs:
-        options = request.options(resolved)
         progress = _Bars()
         try:
-            result = validate_inputs(inputs, keys.config_of, options, progress=progress)
+            with opened_engine(request.engine, request.jobs, request.ray_address) as opened:
+                options = request.options(resolved, opened)
+                result = validate_inputs(inputs, keys.config_of, options, progress=progress)
         finally:
             progress.clear()
         if request.split_folder is not None:
@@ -169,9 +174,11 @@ class _Request:
     split_folder: str | None
     against: str | None
     checks_media: bool
-    num_processes: int
+    engine: str | None
+    jobs: int | None
+    ray_address: str | None
 
-    def options(self, resolved: ResolvedConfig) -> Options:
+    def options(self, resolved: ResolvedConfig, engine: Engine) -> Options:
         from rolloutds.checks.selection import Selection
         from rolloutds.checks.settings import KEPT_OF_A_CODE
         from rolloutds.checks.validate import Options
@@ -181,7 +188,7 @@ class _Request:
         size = resolved.config.n_samples_per_prompt
         return Options(
             selection=Selection(self.select, self.ignore, self.severities),
-            num_processes=self.num_processes,
+            engine=engine,
             n_samples_per_prompt=size if resolved.is_set("n_samples_per_prompt") else None,
             against=self.against,
             checks_media=self.checks_media,
@@ -239,6 +246,10 @@ class _Table:
     def switch(self, key: str) -> bool:
         return bool(self._get(key, bool, "true or false"))
 
+    def text(self, key: str) -> str | None:
+        value: str | None = self._get(key, str, "a text")
+        return value
+
     def path(self, key: str) -> str | None:
         value = self._get(key, str, "a path")
         return None if value is None else self._found(value)
@@ -265,17 +276,15 @@ _TABLE_KEYS = (
     "baseline",
     "against",
     "check-media",
+    "engine",
     "jobs",
+    "ray-address",
     "buffer",
 )
 
 
 def _codes(text: str | None) -> tuple[str, ...]:
     return tuple(code.strip().upper() for code in (text or "").split(",") if code.strip())
-
-
-def _processes(jobs: int | None) -> int:
-    return (os.cpu_count() or 1) if jobs == 0 else jobs or 1
 
 
 def _resolve(invocation: Invocation, paths: list[str] | None) -> ResolvedConfig:

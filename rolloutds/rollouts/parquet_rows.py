@@ -11,27 +11,35 @@ from rolloutds.errors import DataError
 _BATCH_ROWS: Final = 256
 
 
-def columns(path: str) -> list[tuple[str, str]]:
+def columns(path: str, source: IO[bytes] | None = None) -> list[tuple[str, str]]:
     """Name and Arrow type of every column, in order.
+
+    Args:
+        path: the file.
+        source: its bytes, where they do not lie at the path.
 
     Raises:
         DataError: the file is damaged.
     """
     from pyarrow import parquet
 
-    with _named(path), parquet.ParquetFile(path) as file:
+    with _named(path), parquet.ParquetFile(path if source is None else source) as file:
         return [(column.name, str(column.type)) for column in file.schema_arrow]
 
 
-def rows(path: str) -> Iterator[dict[str, Any]]:
+def rows(path: str, source: IO[bytes] | None = None) -> Iterator[dict[str, Any]]:
     """The rows in order, as plain Python values.
+
+    Args:
+        path: the file.
+        source: its bytes, where they do not lie at the path.
 
     Raises:
         DataError: the file is damaged.
     """
     from pyarrow import parquet
 
-    with _named(path), parquet.ParquetFile(path) as file:
+    with _named(path), parquet.ParquetFile(path if source is None else source) as file:
         for batch in file.iter_batches(_BATCH_ROWS):
             yield from batch.to_pylist()
 

@@ -223,9 +223,29 @@ class Stats:
             total.merge(dump.tally)
         return total
 
+    def merge(self, later: Stats) -> None:
+        """Adds those of files that come later and are none of these; `sort` when all are there."""
+        self.dumps += later.dumps
+        for name, tally in later.parts.items():
+            self.part(name, MAX_PARTS).merge(tally)
+
+    def sort(self) -> None:
+        """Puts the files in the order of their rollouts."""
+        self.dumps.sort(key=_by_rollout)
+
+    def part(self, name: str, max_parts: int) -> Tally:
+        """The figures of a part; those of the others once there are many."""
+        if name not in self.parts and len(self.parts) >= max_parts:
+            name = OTHER_PARTS
+        return self.parts.setdefault(name, Tally())
+
 
 def stats_of(
-    groups: Iterable[ReadGroup], *, reward_key: str | None = None, by: str | None = None
+    groups: Iterable[ReadGroup],
+    *,
+    reward_key: str | None = None,
+    by: str | None = None,
+    max_parts: int = MAX_PARTS,
 ) -> Stats:
     """The figures of groups, which are let go of one by one.
 
@@ -233,9 +253,10 @@ def stats_of(
         groups: the groups, file after file.
         reward_key: picks the number from rewards that are objects.
         by: field of a group's first sample that splits it, as ``metadata.source``.
+        max_parts: different values of it that are kept apart.
     """
     dumps: dict[str, DumpStats] = {}
-    parts: dict[str, Tally] = {}
+    stats = Stats([], {})
     for group in groups:
         # No position: `enumerate` would hold on to the group while the next one is read.
         facts = facts_of(group, 0, reward_key)
@@ -246,13 +267,11 @@ def stats_of(
         dump.rollout_id = group.rollout_id if dump.rollout_id is None else dump.rollout_id
         dump.tally.add(facts)
         if by is not None:
-            name = value_of(group, by)
-            if name not in parts and len(parts) >= MAX_PARTS:
-                name = OTHER_PARTS
-            parts.setdefault(name, Tally()).add(facts)
+            stats.part(value_of(group, by), max_parts).add(facts)
         del group  # or it would live on while the next one is read
-    ordered = sorted(dumps.values(), key=_by_rollout)
-    return Stats(ordered, parts)
+    stats.dumps = list(dumps.values())
+    stats.sort()
+    return stats
 
 
 def _by_rollout(dump: DumpStats) -> tuple[bool, bool, int]:

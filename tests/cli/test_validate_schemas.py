@@ -22,9 +22,21 @@ ROWS = (
 )
 
 
+MANIFEST = "rows.manifest.json"
+
+
 @pytest.fixture
-def sample_data(own_folder):
+def sample_data(run, own_folder):
     shutil.copytree(ROOT / "sample_data", own_folder, dirs_exist_ok=True)
+    (own_folder / "skip.jsonl").write_text(
+        '\ufeff{"prompt": "a", "label": "1", "tools": []}\n\nx\n', "utf-8"
+    )
+    assert run(*COMMANDS["manifest-skipped"]).code == 0
+    (own_folder / MANIFEST).rename("sample.manifest.json")
+    (own_folder / "skip.jsonl").unlink()
+    (own_folder / "skip.jsonl").write_text(
+        '\ufeff{"prompt": "b", "label": "1", "tools": []}\n\nx\n', "utf-8"
+    )
     (own_folder / "rows.jsonl").write_text(ROWS, "utf-8")
     (own_folder / "bad.jsonl").write_text('{"input": "a"}\n{"input": 1}\nx\n', "utf-8")
     return own_folder
@@ -40,6 +52,11 @@ COMMANDS = {
     "peek-from-state": ["peek", "--from-ckpt", STATE.format(19), "--n", "8"],
     "plan": ["plan", "--rollout-batch-size", "4", "--num-rollout", "9"],
     "plan-open": ["plan", "rows.jsonl", "--rollout-batch-size", "2", "--no-rollout-shuffle"],
+    "manifest": ["manifest", "build", "rows.jsonl", "--input-key", "prompt", "-o", MANIFEST],
+    "manifest-skipped": ["manifest", "build", "skip.jsonl", "--bad-rows", "skip", "-o", MANIFEST],
+    "manifest_check": ["manifest", "check", "sample.manifest.json", "--full"],
+    "index": ["index", "rows.jsonl", "--input-key", "prompt"],
+    "index-bad": ["index", "bad.jsonl", "--input-key", "input"],
     "config": ["config"],
     "env": ["env"],
     "cache": ["cache", "show"],

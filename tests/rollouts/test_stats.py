@@ -9,7 +9,14 @@ import pytest
 from rolloutds.rollouts import open_groups
 from rolloutds.rollouts.base import GroupPlace, ReadGroup
 from rolloutds.rollouts.group_facts import COLUMNS, facts_of
-from rolloutds.rollouts.stats import NO_VALUE, OTHER_PARTS, Numbers, stats_of, value_of
+from rolloutds.rollouts.stats import (
+    NO_VALUE,
+    OTHER_PARTS,
+    Numbers,
+    Stats,
+    stats_of,
+    value_of,
+)
 from rolloutds.rollouts.token_differences import first_difference
 from rolloutds.testing import make_group
 
@@ -92,6 +99,34 @@ def test_parts_beyond_a_limit_are_one():
     parts = stats_of(groups, by="group_index").parts
     assert len(parts) == 201
     assert parts[OTHER_PARTS].num_groups == 100
+
+
+def test_figures_of_files_merge_to_those_of_all():
+    groups = [
+        read(
+            make_group(i, 2, rewards=[i % 5, None if i % 7 else {"a": i}], metadata={"s": i % 230}),
+            file=f"{i // 90}.pt",
+            rollout_id=9 - i // 90,
+        )
+        for i in range(400)
+    ]
+    whole = stats_of(groups, by="metadata.s")
+    merged = Stats([], {})
+    for file in range(5):
+        some = groups[file * 90 : file * 90 + 90]
+        merged.merge(stats_of(some, by="metadata.s", max_parts=1000))
+    merged.sort()
+    assert [dump.file for dump in merged.dumps] == [dump.file for dump in whole.dumps]
+    assert list(merged.parts) == list(whole.parts)
+    assert len(merged.parts) == 201
+    pairs = [(merged.total, whole.total)]
+    pairs += [(merged.parts[name], tally) for name, tally in whole.parts.items()]
+    for found, expected in pairs:
+        assert found.num_samples == expected.num_samples
+        assert found.same_rewards == expected.same_rewards
+        assert found.plain_rewards.histogram() == expected.plain_rewards.histogram()
+        assert found.plain_rewards.std == expected.plain_rewards.std
+        assert found.reward_keys == expected.reward_keys
 
 
 def test_histograms():
