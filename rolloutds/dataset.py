@@ -271,7 +271,12 @@ class Dataset:
             cache=self.cache,
             cache_key=self._lengths_key(tokenizer),
             source=self._where,
+            byte_bounds=self._byte_bounds,
         )
+
+    def _byte_bounds(self) -> Sequence[int] | None:
+        """For each row the most bytes of its prompt; None where it is not sent as it is."""
+        return None if self._settings.needs_messages else self.rows.byte_bounds()
 
     def num_measured(self, limit: int) -> int:
         """Of how many rows the cache says whether their prompts are within a limit, in tokens."""

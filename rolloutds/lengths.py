@@ -63,6 +63,7 @@ def measure(
     cache: Cache,
     cache_key: str,
     source: str,
+    byte_bounds: Callable[[], Sequence[int] | None] = lambda: None,
 ) -> Lengths:
     """Measures every row as far as the limit asks for.
 
@@ -75,11 +76,13 @@ def measure(
         cache: where earlier counts are looked up and the new ones are put.
         cache_key: identity of rows, prompts and tokenizer.
         source: name of the data, for who looks at the cache.
+        byte_bounds: gives for each row the most bytes its text can have; None: not known.
 
     Raises:
         TokenizerError: a prompt cannot be counted; it is named, never taken for too long.
     """
-    values = _cached_values(cache, cache_key, num_rows) or array("i", [_UNKNOWN]) * num_rows
+    cached = _cached_values(cache, cache_key, num_rows)
+    values = cached or _unread_values(byte_bounds(), num_rows, limit, tokenizer)
     open_rows = _open_rows(values, limit)
     for positions in _batches(open_rows):
         texts = read_texts(positions)
@@ -91,10 +94,22 @@ def measure(
             raise
         for position, length in zip(positions, lengths, strict=True):
             values[position] = length
-    if open_rows:
+    if open_rows or not cached:
         header = {"num_rows": num_rows, "source": source}
         cache.write("tokens", cache_key, header, {"values": memoryview(values)})
     return Lengths(values, limit)
+
+
+def _unread_values(
+    byte_bounds: Sequence[int] | None, num_rows: int, limit: int, tokenizer: Tokenizer
+) -> array[int]:
+    """What the size of a row alone proves: it has at most so many tokens, or nothing."""
+    values = array("i", [_UNKNOWN]) * num_rows
+    for position, num_bytes in enumerate(byte_bounds or ()):
+        bound = tokenizer.max_tokens(num_bytes, is_ascii=False)
+        if bound is not None and bound <= limit:
+            values[position] = -1 - bound
+    return values
 
 
 def num_settled(cache: Cache, cache_key: str, num_rows: int, limit: int) -> int:

@@ -199,7 +199,10 @@ class Reader(ABC):
 
     @abstractmethod
     def byte_bounds(self) -> Sequence[int] | None:
-        """For each row an upper bound of the UTF-8 bytes of its text, or None."""
+        """For each row an upper bound of the UTF-8 bytes of its prompt.
+
+        None when that is not known, or a prompt is no text, or has no UTF-8 form.
+        """
 
     @abstractmethod
     def column_names(self) -> list[str]:

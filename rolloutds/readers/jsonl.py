@@ -9,6 +9,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import islice
+from operator import sub
 from typing import Any, Final
 
 from rolloutds.cache import Cache
@@ -183,16 +184,13 @@ class JsonLinesReader(Reader):
         if not self._file.current_identity().same_content(self._index.identity):
             raise changed(self.path, "it was open")
 
-    def byte_bounds(self) -> memoryview:
-        """For each row the bytes of its line, which its text cannot exceed."""
-        import numpy as np
-
-        starts = np.frombuffer(self._index.starts, np.uint64)  # type: ignore[call-overload]
-        lengths = np.diff(starts)
-        if self._index.rows is not None:
-            rows = np.frombuffer(self._index.rows, np.uint64)  # type: ignore[call-overload]
-            lengths = lengths[rows.astype(np.int64)]
-        return memoryview(array("Q", lengths.tobytes())).toreadonly()
+    def byte_bounds(self) -> Sequence[int] | None:
+        """For each row the bytes of its line: no escape is shorter than what it stands for."""
+        if not self._index.facts.get("has_only_text"):
+            return None
+        starts, rows = self._index.starts, self._index.rows
+        lengths = array("Q", map(sub, starts[1:], starts))
+        return lengths if rows is None else array("Q", map(lengths.__getitem__, rows))
 
     def column_names(self) -> list[str]:
         """Keys of the first row that is an object."""

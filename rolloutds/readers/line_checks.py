@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Sequence
 from enum import IntEnum
 from typing import Annotated, Any, Final, NamedTuple
@@ -26,6 +27,7 @@ from rolloutds.readers.lines import (
 from rolloutds.row_keys import MISSING, lookup
 
 _MAX_KEYS_NAMED: Final = 12
+_SURROGATES: Final = re.compile("[\ud800-\udfff]")
 
 
 class LineKind(IntEnum):
@@ -58,15 +60,20 @@ class RowCheck:
     Args:
         keys: the keys.
         inspect: sees the rows whose metadata, tools, media or prompt are not plain.
+
+    Attributes:
+        rows_parsed: rows that went through a parser.
+        has_only_text: whether every prompt so far was text that has a UTF-8 form.
     """
 
     def __init__(self, keys: RowKeys, inspect: Inspect | None = None) -> None:
         self.keys = keys
         self.inspect = inspect
         self.rows_parsed = 0
-        self._plain: msgspec.json.Decoder[Any] | None = _plain_decoder(
-            keys, inspected=inspect is not None
-        )
+        self.has_only_text = True
+        is_inspected = inspect is not None
+        self._text = _plain_decoder(keys, str, inspected=is_inspected)
+        self._plain = _plain_decoder(keys, _TEXT_OR_MESSAGES, inspected=is_inspected)
 
     def all_plain(self, lines: memoryview, num_lines: int) -> bool:
         """Whether `lines` are `num_lines` rows with nothing to look at.
@@ -74,10 +81,20 @@ class RowCheck:
         The caller has made sure that each line starts with ``{`` and ends with ``}``, that
         all is UTF-8 and that no integer is over-long. False says nothing.
         """
-        if self._plain is None:
+        if self.has_only_text and self._are(self._text, lines, num_lines):
+            return True
+        if not self._are(self._plain, lines, num_lines):
+            return False
+        self.has_only_text = False
+        return True
+
+    def _are(
+        self, decoder: msgspec.json.Decoder[Any] | None, lines: memoryview, num_lines: int
+    ) -> bool:
+        if decoder is None:
             return False
         try:
-            rows = self._plain.decode_lines(lines)
+            rows = decoder.decode_lines(lines)
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
             return False
         self.rows_parsed += len(rows)
@@ -103,6 +120,7 @@ class RowCheck:
             return LineResult(LineKind.FAULTY)
         if self.keys.label_key is not None and lookup(value, self.keys.label_key) is MISSING:
             return LineResult(LineKind.FAULTY)
+        self.has_only_text = self.has_only_text and _has_utf8_form(prompt)
         if self.inspect is None or not self._is_suspect(value, prompt):
             return _PLAIN_ROW
         findings = self.inspect(value)
@@ -144,6 +162,12 @@ def _is_plain_prompt(prompt: Any) -> bool:
     return isinstance(prompt, str)
 
 
+def _has_utf8_form(prompt: Any) -> bool:
+    if not isinstance(prompt, str):
+        return False
+    return prompt.isascii() or _SURROGATES.search(prompt) is None
+
+
 def _is_list_of_objects(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, dict) for item in value)
 
@@ -180,12 +204,23 @@ def nearest_name(key: str, names: Sequence[str]) -> str | None:
     return folded.get(key.lower())
 
 
-def _plain_decoder(keys: RowKeys, *, inspected: bool) -> msgspec.json.Decoder[Any] | None:
-    """A decoder that accepts only rows with nothing to look at; None when types cannot say it."""
+_TEXT_OR_MESSAGES: Final[Any] = str | Annotated[list[_Object], Meta(min_length=1)]
+
+
+def _plain_decoder(
+    keys: RowKeys, prompt: Any, *, inspected: bool
+) -> msgspec.json.Decoder[Any] | None:
+    """A decoder that accepts only rows with nothing to look at; None when types cannot say it.
+
+    Args:
+        keys: the keys.
+        prompt: the type of a plain prompt.
+        inspected: whether somebody looks at what is not plain.
+    """
     named = keys.named()
     if len(named) != len(_roles(keys)):
         return None  # one key in two roles
-    roles = {key: _field_type(role, inspected=inspected) for key, role in _roles(keys)}
+    roles = {key: _field_type(role, prompt, inspected=inspected) for key, role in _roles(keys)}
     tree = _tree(roles)
     return None if tree is None else msgspec.json.Decoder(_struct(tree))
 
@@ -203,10 +238,10 @@ def _roles(keys: RowKeys) -> list[tuple[str, str]]:
 _REQUIRED: Final = ("prompt", "label")
 
 
-def _field_type(role: str, *, inspected: bool) -> tuple[Any, bool]:
+def _field_type(role: str, prompt: Any, *, inspected: bool) -> tuple[Any, bool]:
     """The type of a plain value in a role, and whether the key must be there."""
     plain: dict[str, Any] = {
-        "prompt": str | Annotated[list[_Object], Meta(min_length=1)],
+        "prompt": prompt,
         "label": Raw,
         "metadata": _Object | None | UnsetType if inspected else Raw | UnsetType,
         "tools": list[_Object] | UnsetType if inspected else Raw | UnsetType,

@@ -49,6 +49,7 @@ class PartialScan:
             `codes`) beside; a line may be there more than once.
         codes: (code, sentence for its first line).
         digests: the digests of the range's blocks, one after another.
+        has_only_text: whether every prompt is text that has a UTF-8 form.
         rows_parsed: rows that went through a parser.
         bytes_read: bytes read from the file.
     """
@@ -62,6 +63,7 @@ class PartialScan:
     finding_codes: array[int] = field(default_factory=_bytes)
     codes: list[tuple[str, str]] = field(default_factory=list)
     digests: bytes = b""
+    has_only_text: bool = True
     rows_parsed: int = 0
     bytes_read: int = 0
 
@@ -100,6 +102,7 @@ def merge(parts: Sequence[PartialScan]) -> PartialScan:
         renumbered = [whole._code(code, what) for code, what in part.codes]
         whole.finding_codes.extend(renumbered[number] for number in part.finding_codes)
         whole.digests += part.digests
+        whole.has_only_text &= part.has_only_text
         whole.rows_parsed += part.rows_parsed
         whole.bytes_read += part.bytes_read
     return whole
@@ -143,6 +146,7 @@ def scan_range(
             offset += len(data)
         scan.partial.digests += digest.digest()
     scan.finish(offset, piece_bytes)
+    scan.partial.has_only_text = check.has_only_text
     scan.partial.rows_parsed = check.rows_parsed - parsed_before
     return scan.partial
 

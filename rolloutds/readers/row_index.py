@@ -163,7 +163,11 @@ def build_index(
     if not file.current_identity().same_content(identity):
         raise changed(file.path, "it was read")
     index = _from_scan(scan, identity)
-    facts = {"settled": settled, **first_row_facts(index)}
+    facts = {
+        "settled": settled,
+        "has_only_text": scan.has_only_text,
+        **first_row_facts(index),
+    }
     return RowIndex(**{**index.__dict__, "facts": facts})
 
 

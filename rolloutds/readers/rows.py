@@ -158,7 +158,10 @@ class Rows:
             yield from zip(all_pairs, threads.map(read, wanted), strict=True)
 
     def byte_bounds(self) -> Sequence[int] | None:
-        """For each row an upper bound of the UTF-8 bytes of its text; None when unknown."""
+        """For each row an upper bound of the UTF-8 bytes of its prompt.
+
+        None when that is not known, or a prompt is no text, or has no UTF-8 form.
+        """
         bounds = array("Q")
         for reader in self._readers:
             found = reader.byte_bounds()

@@ -498,6 +498,18 @@ def test_column_names_and_bounds(tmp_path):
     assert list(open_rows(f"{path}@[1:]", TEXT, cache=OFF).byte_bounds()) == [18]
 
 
+@pytest.mark.parametrize("other", ['[{"role":"user"}]', '"\\ud800"', '{"a":1}'])
+@pytest.mark.parametrize("padding", [0, 9_000_000])
+def test_no_bounds_where_a_prompt_is_no_text(tmp_path, other, padding):
+    plain = ['{"text":"a"}', '{"text":"b","pad":"' + "x" * padding + '"}']
+    path = write(tmp_path / "plain.jsonl", *plain)
+    assert open_rows(path, TEXT, cache=OFF).byte_bounds()[0] == 13
+    for place in range(3):
+        lines = [*plain[:place], '{"text":' + other + "}", *plain[place:]]
+        rows = open_rows(write(tmp_path / f"{place}.jsonl", *lines), TEXT, cache=OFF)
+        assert rows.byte_bounds() is None
+
+
 # Reading.
 
 
