@@ -72,15 +72,18 @@ class SampleTemplate:
     Args:
         fields: values of the fields that differ from a blank sample's. They are taken over, not
             copied: the caller keeps no reference that it edits.
+
+    Attributes:
+        fields: these, with metadata.
     """
 
-    __slots__ = ("_copiers", "_fields")
+    __slots__ = ("_copiers", "fields")
 
     def __init__(self, fields: dict[str, Any]) -> None:
-        self._fields = fields if "metadata" in fields else {**fields, "metadata": {}}
+        self.fields = fields if "metadata" in fields else {**fields, "metadata": {}}
         self._copiers = [
             (name, _copier(value))
-            for name, value in self._fields.items()
+            for name, value in self.fields.items()
             if type(value) in _CONTAINERS
         ]
 
@@ -94,7 +97,7 @@ class SampleTemplate:
 
     def _numbered(self, group_index: int | None, indices: Iterable[int | None]) -> SampleGroup:
         # A batch makes a thousand samples: one loop without a call for each of them.
-        common = _BLANK_FIELDS | self._fields
+        common = _BLANK_FIELDS | self.fields
         common["group_index"] = group_index
         copiers = self._copiers
         group = []

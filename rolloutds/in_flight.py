@@ -7,7 +7,7 @@ a group stays in the saved state until it is completed, discarded or given back.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from rolloutds.errors import GroupError
@@ -97,6 +97,11 @@ class InFlightLedger:
     def __len__(self) -> int:
         return len(self._entries)
 
+    @property
+    def num_recorded(self) -> int:
+        """Groups handed out so far; the next one gets it as its serial number."""
+        return self._num_recorded
+
     def record(self, drawn: Iterable[DrawnGroup], groups: Iterable[SampleGroup]) -> None:
         """Takes groups in as they are handed out."""
         entries = [
@@ -104,10 +109,13 @@ class InFlightLedger:
             for described, group in zip(drawn, groups, strict=True)
         ]
         for entry in entries:
-            self._entries[self._num_recorded] = entry
-            self._by_sample.setdefault(id(entry.sample), []).append(self._num_recorded)
-            self._by_index.setdefault(entry.identity.group_index, []).append(self._num_recorded)
+            self._insert(self._num_recorded, entry)
             self._num_recorded += 1
+
+    def _insert(self, serial: int, entry: _Entry) -> None:
+        self._entries[serial] = entry
+        self._by_sample.setdefault(id(entry.sample), []).append(serial)
+        self._by_index.setdefault(entry.identity.group_index, []).append(serial)
 
     def complete(self, groups: Sequence[SampleGroup]) -> None:
         """Settles groups that were trained on.
@@ -115,8 +123,7 @@ class InFlightLedger:
         Raises:
             GroupError: one of them is not in flight; nothing is settled then.
         """
-        self._remove(self._find_all(groups))
-        self.num_completed += len(groups)
+        self.settle(self._find_all(groups))
 
     def discard(self, groups: Sequence[SampleGroup], reason: str) -> None:
         """Settles groups that were rejected, counted by reason.
@@ -125,10 +132,8 @@ class InFlightLedger:
             GroupError: one of them is not in flight, or the reason is no text; nothing is
                 settled then.
         """
-        if not isinstance(reason, str):
-            raise GroupError(f"the reason is {reason!r}", expected="text")
-        self._remove(self._find_all(groups))
-        self.num_discarded[reason] = self.num_discarded.get(reason, 0) + len(groups)
+        check_reason(reason)
+        self.settle(self._find_all(groups), reason)
 
     def returning(self, groups: Sequence[SampleGroup]) -> Returning:
         """What `give_back` will take out for these groups; changes nothing.
@@ -151,6 +156,61 @@ class InFlightLedger:
         self._remove(returning.serials)
         taken = set(map(id, returning.waiting))
         self.waiting = [drawn for drawn in self.waiting if id(drawn) not in taken]
+
+    # --- several holders (a shared source) ------------------------------------------------
+
+    def serials_of(self, groups: Sequence[SampleGroup]) -> list[int]:
+        """Serial numbers of groups in flight, as `complete` would find them; changes nothing.
+
+        Raises:
+            GroupError: one of them is not in flight.
+        """
+        return self._find_all(groups)
+
+    @property
+    def serials(self) -> list[int]:
+        """Serial numbers of all groups in flight, ascending."""
+        return list(self._entries)
+
+    def settle(self, serials: Sequence[int], reason: str | None = None) -> None:
+        """Settles groups in flight: completed, or discarded for a reason."""
+        self._remove(serials)
+        if reason is None:
+            self.num_completed += len(serials)
+        else:
+            self.num_discarded[reason] = self.num_discarded.get(reason, 0) + len(serials)
+
+    def __contains__(self, serial: int) -> bool:
+        return serial in self._entries
+
+    def drawn(self, serial: int) -> DrawnGroup:
+        """A group in flight as it was handed out."""
+        return self._entries[serial].drawn
+
+    def recognise(self, serial: int, group: SampleGroup) -> None:
+        """From now on this object is that group in flight, whatever its numbers."""
+        entry = self._entries[serial]
+        _drop(self._by_sample, id(entry.sample), serial)
+        self._entries[serial] = replace(entry, sample=first_sample(group))
+        self._by_sample.setdefault(id(first_sample(group)), []).append(serial)
+
+    def requeue(self, serials: Sequence[int]) -> None:
+        """Puts groups that nobody will settle back among those served first, by their index."""
+        again = [self._entries[serial].drawn for serial in serials]
+        self._remove(serials)
+        self.waiting = sorted([*again, *self.waiting], key=_queue_place)
+
+    def resume(self, serials: Sequence[int], num_recorded: int) -> None:
+        """Takes the first groups of a loaded state as still in flight, under their old numbers.
+
+        Args:
+            serials: one for each of them, ascending.
+            num_recorded: groups handed out before that state.
+        """
+        again, self.waiting = self.waiting[: len(serials)], self.waiting[len(serials) :]
+        for serial, drawn in zip(serials, again, strict=True):
+            self._insert(serial, _Entry(drawn, object(), drawn.identity))
+        self._num_recorded = num_recorded
 
     # --- matching -------------------------------------------------------------------------
 
@@ -226,6 +286,10 @@ class InFlightLedger:
         }
 
 
+def _queue_place(drawn: DrawnGroup) -> tuple[bool, int]:
+    return drawn.group_index is None, drawn.group_index or 0
+
+
 def _drop(serials: dict[Any, list[int]], key: Any, serial: int) -> None:
     serials[key].remove(serial)
     if not serials[key]:
@@ -262,6 +326,16 @@ class DrawLog:
     def forget_through(self, rollout_id: int) -> None:
         """Drops the draws of that rollout and of those before."""
         self._draws = [draw for draw in self._draws if draw[0] > rollout_id]
+
+
+def check_reason(reason: Any) -> None:
+    """Checks why groups are discarded.
+
+    Raises:
+        GroupError: it is no text.
+    """
+    if not isinstance(reason, str):
+        raise GroupError(f"the reason is {reason!r}", expected="text")
 
 
 def identity_of(group: Any) -> Identity:

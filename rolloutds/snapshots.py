@@ -44,3 +44,12 @@ class Snapshots:
         for passed in [pinned for pinned in self._pinned if pinned < rollout_id]:
             del self._pinned[passed]
             self._passed_id = max(passed, -1 if self._passed_id is None else self._passed_id)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The pinned states and what was passed, not copied."""
+        return {"pinned": dict(self._pinned), "passed_id": self._passed_id}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Takes over what `state_dict` gave."""
+        self._pinned = dict(state["pinned"])
+        self._passed_id = state["passed_id"]

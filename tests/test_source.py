@@ -7,7 +7,9 @@ import json
 import logging
 import os
 import random
+import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,12 +31,54 @@ from rolloutds.errors import (
     UnsavableValueError,
 )
 from rolloutds.testing import assert_resumes_exactly, make_group
+from tests.shared_clients import LocalSources, RaySources
+
+pytest_plugins = ("tests.ray_cluster",)
 
 
 @pytest.fixture(autouse=True)
 def quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """A flush to the disk shows only when the power fails, and takes most of a small save."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
+# --- the same tests on a source that several processes share -------------------------------------
+
+KINDS = ["plain", "shared", pytest.param("ray", marks=pytest.mark.proof)]
+_make_source: Any = RolloutDataSourceWithBuffer
+
+
+def plain_only(why: str) -> Any:
+    """Leaves a test to the plain source: it looks at what a shared one keeps elsewhere."""
+    assert why
+
+    def mark(test: Any) -> Any:
+        test.plain_only = why
+        return test
+
+    return mark
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    is_plain = hasattr(metafunc.function, "plain_only")
+    metafunc.parametrize("kind", ["plain"] if is_plain else KINDS, indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def kind(
+    request: pytest.FixtureRequest, tmp_path_factory: Any, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """What `with_buffer` makes: the plain source, or a client of one (on Ray: `make proof`)."""
+    if request.param == "plain":
+        yield "plain"
+        return
+    if request.param == "ray":
+        request.getfixturevalue("ray_cluster")
+    make = {"shared": LocalSources, "ray": RaySources}[request.param]
+    sources = make(tmp_path_factory.mktemp("journals"))
+    monkeypatch.setattr(sys.modules[__name__], "_make_source", sources)
+    yield request.param
+    sources.close()
 
 
 def write_letters(path: Path, letters: str) -> Path:
@@ -56,8 +100,8 @@ def make_args(folder: Path, letters: str = "abc", **settings: Any) -> SimpleName
     return SimpleNamespace(**(defaults | settings))
 
 
-def with_buffer(folder: Path, letters: str = "abc", **settings: Any) -> RolloutDataSourceWithBuffer:
-    return RolloutDataSourceWithBuffer(make_args(folder, letters, **settings))
+def with_buffer(folder: Path, letters: str = "abc", **settings: Any) -> Any:
+    return _make_source(make_args(folder, letters, **settings))
 
 
 def prompts(groups: list[list[Sample]]) -> str:
@@ -117,6 +161,7 @@ def test_zero_is_nothing_and_negative_is_refused(tmp_path: Path) -> None:
         assert source.cursor.sample_group_index == 0
 
 
+@plain_only("it edits the dataset")
 def test_a_failed_draw_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = with_buffer(tmp_path, rollout_shuffle=True)
     source.add_samples([make_group(9, 2)])
@@ -156,6 +201,7 @@ def test_without_a_dataset_groups_are_blank() -> None:
 # --- buffer -----------------------------------------------------------------------------------
 
 
+@plain_only("the very objects come back")
 def test_the_buffer_comes_first_and_moves_no_cursor(tmp_path: Path) -> None:
     source = with_buffer(tmp_path)
     first = source.get_samples(2)
@@ -171,7 +217,7 @@ def test_b4_nothing_is_added_when_one_group_is_bad(tmp_path: Path) -> None:
     source = with_buffer(tmp_path)
     with pytest.raises(GroupError, match=r"position 1.*3 samples.*expected 2"):
         source.add_samples([make_group(0, 2), make_group(1, 3), make_group(2, 2)])
-    assert source.buffer == []
+    assert source.get_buffer_length() == 0
 
 
 @pytest.mark.parametrize("groups", ["text", [1], ["ab"], [(1, 2)], None, {}, ()])
@@ -179,13 +225,13 @@ def test_what_is_no_list_of_groups_is_refused(tmp_path: Path, groups: object) ->
     source = with_buffer(tmp_path)
     with pytest.raises(GroupError):
         source.add_samples(groups)
-    assert source.buffer == []
+    assert source.get_buffer_length() == 0
 
 
 def test_nothing_added_is_fine(tmp_path: Path) -> None:
     source = with_buffer(tmp_path)
     source.add_samples([])
-    assert source.buffer == []
+    assert source.get_buffer_length() == 0
 
 
 def test_aborted_groups_are_kept_as_they_are(tmp_path: Path) -> None:
@@ -197,6 +243,7 @@ def test_aborted_groups_are_kept_as_they_are(tmp_path: Path) -> None:
     )
 
 
+@plain_only("it sets the filter")
 def test_the_filter_gets_args_and_the_rollout_id(tmp_path: Path) -> None:
     source = with_buffer(tmp_path)
     calls = []
@@ -232,6 +279,7 @@ FILTERS_REFUSED: dict[str, Any] = {
 }
 
 
+@plain_only("it sets the filter")
 @pytest.mark.parametrize("name", FILTERS_REFUSED)
 def test_b2_a_filter_that_breaks_its_contract_is_refused_and_changes_nothing(
     tmp_path: Path, name: str
@@ -248,6 +296,7 @@ def test_b2_a_filter_that_breaks_its_contract_is_refused_and_changes_nothing(
     assert source.cursor == cursor
 
 
+@plain_only("it sets the filter")
 def test_b2b_groups_removed_and_not_returned_are_counted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -266,7 +315,7 @@ def test_b2b_groups_removed_and_not_returned_are_counted(
 
 
 def test_blank_groups_that_top_up_a_buffer_are_said(caplog: pytest.LogCaptureFixture) -> None:
-    source = RolloutDataSourceWithBuffer(SimpleNamespace(n_samples_per_prompt=1))
+    source = _make_source(SimpleNamespace(n_samples_per_prompt=1))
     source.add_samples([make_group(5, 1)])
     assert indices(source.get_samples(3)) == [5, 0, 1]
     assert "2 blank groups" in caplog.text
@@ -290,7 +339,7 @@ def torch_installed() -> None:
     pytest.importorskip("torch", reason="needs the torch extra")
 
 
-def saving(folder: Path, letters: str = "abcdefg", **settings: Any) -> RolloutDataSourceWithBuffer:
+def saving(folder: Path, letters: str = "abcdefg", **settings: Any) -> Any:
     both = {"save": str(folder / "run"), "load": str(folder / "run"), "rollout_shuffle": True}
     return with_buffer(folder, letters, **(both | settings))
 
@@ -502,6 +551,7 @@ FOREIGN = {
 }
 
 
+@plain_only("it looks at the dataset")
 @needs_torch
 def test_the_reference_s_file_loads_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -593,16 +643,17 @@ def test_with_the_dataset_off_the_plain_source_says_once_that_it_saves_nothing(
 @needs_torch
 def test_with_the_dataset_off_the_buffer_is_still_saved(tmp_path: Path) -> None:
     args = SimpleNamespace(n_samples_per_prompt=1, save=str(tmp_path), load=str(tmp_path))
-    source = RolloutDataSourceWithBuffer(args)
+    source = _make_source(args)
     source.add_samples([make_group(5, 1)])
     source.get_samples(3)
     source.add_samples([make_group(6, 1)])
     source.save(0)
-    resumed = RolloutDataSourceWithBuffer(args)
+    resumed = _make_source(args)
     resumed.load(0)
     assert indices(resumed.get_samples(2)) == [6, 2]
 
 
+@plain_only("it edits the buffer")
 def test_state_dict_is_a_pure_read_and_loads_back(tmp_path: Path) -> None:
     source = with_buffer(tmp_path, "abcdefg", rollout_shuffle=True)
     source.add_samples(source.get_samples(3)[:2])
@@ -771,6 +822,7 @@ def test_notices_reach_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture)
 # --- what a state shares, and what it costs ---------------------------------------------------
 
 
+@plain_only("it edits the buffer")
 def test_two_sources_that_load_one_state_share_nothing(tmp_path: Path) -> None:
     source = with_buffer(tmp_path)
     source.update_metadata({"list": [1]})
@@ -858,6 +910,7 @@ def test_groups_of_a_file_that_changed_are_stored_whole(tmp_path: Path) -> None:
     assert [group[0]["prompt"] for group in buffer] == ["a", "b", "c"]
 
 
+@plain_only("it looks at the buffer")
 @needs_torch
 def test_tensors_are_stored_once_and_as_they_stood(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
@@ -881,6 +934,7 @@ def test_tensors_are_stored_once_and_as_they_stood(tmp_path: Path) -> None:
     assert again[1].rollout_log_probs.tolist() == [2.0, 2.0, 2.0]
 
 
+@plain_only("a shared source refuses it earlier, for its journal")
 @needs_torch
 @pytest.mark.parametrize(
     ("value", "says"),
@@ -938,9 +992,10 @@ def test_what_is_no_group_of_samples_is_refused(tmp_path: Path, group: Any) -> N
     source = with_buffer(tmp_path)
     with pytest.raises(GroupError, match="position 0"):
         source.add_samples([group])
-    assert source.buffer == []
+    assert source.get_buffer_length() == 0
 
 
+@plain_only("it edits the buffer")
 def test_a_group_given_back_twice_is_refused_and_nothing_is_added(tmp_path: Path) -> None:
     source = with_buffer(tmp_path)
     one, two = source.get_samples(2)
@@ -956,6 +1011,7 @@ def test_a_group_given_back_twice_is_refused_and_nothing_is_added(tmp_path: Path
     assert source.get_buffer_length() == 1
 
 
+@plain_only("it counts calls inside")
 def test_adding_one_by_one_stays_cheap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = with_buffer(tmp_path)
     looks = []
@@ -973,13 +1029,13 @@ def test_adding_one_by_one_stays_cheap(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_blank_groups_and_groups_without_an_index_are_all_in_the_ledger() -> None:
     args = SimpleNamespace(n_samples_per_prompt=1, track_in_flight=True)
-    source = RolloutDataSourceWithBuffer(args)
+    source = _make_source(args)
     foreign = [[Sample(prompt=c)] for c in "ab"]
     source.add_samples(foreign)
     groups = source.get_samples(4)
     assert len(source.in_flight) == 4
     source.complete([groups[1]])
-    resumed = RolloutDataSourceWithBuffer(args)
+    resumed = _make_source(args)
     resumed.load_state_dict(source.state_dict())
     again = resumed.get_samples(4)
     assert [group[0].prompt for group in again] == ["a", "", "", ""]
@@ -1012,6 +1068,7 @@ def test_a_foreign_group_does_not_take_the_place_of_one_in_flight(tmp_path: Path
     assert resumed.get_samples(1)[0][0].prompt == "foreign"
 
 
+@plain_only("it looks at the buffer")
 def test_groups_that_cannot_be_told_apart_are_not_guessed(tmp_path: Path) -> None:
     source = tracking(tmp_path)
     twins = [make_group(7, 2, prompt=c) for c in "xy"]
@@ -1058,6 +1115,7 @@ def test_settling_what_is_no_group_is_refused(tmp_path: Path, groups: Any) -> No
 # --- snapshots and saves ----------------------------------------------------------------------
 
 
+@plain_only("it looks at the snapshots")
 @needs_torch
 def test_a_snapshot_serves_every_save_of_its_rollout_and_goes_when_passed(tmp_path: Path) -> None:
     source = saving(tmp_path, "abcdefghij")
@@ -1085,6 +1143,7 @@ def test_a_snapshot_serves_every_save_of_its_rollout_and_goes_when_passed(tmp_pa
     assert resumed.sample_group_index == 7
 
 
+@plain_only("it looks at the snapshots")
 def test_a_snapshot_without_a_folder_keeps_nothing(tmp_path: Path) -> None:
     source = with_buffer(tmp_path)
     source.snapshot(0)
@@ -1122,6 +1181,7 @@ def test_without_the_ledger_a_save_says_what_it_does_not_cover(
     assert caplog.text == ""
 
 
+@plain_only("an actor does one thing at a time")
 @needs_torch
 def test_c9_a_thousand_saves_while_another_thread_draws(tmp_path: Path) -> None:
     source = saving(tmp_path)
@@ -1295,6 +1355,7 @@ UNLOADABLE = {
 }
 
 
+@plain_only("it edits the buffer")
 @needs_torch
 @pytest.mark.parametrize("name", UNLOADABLE)
 def test_c5_what_a_load_would_refuse_is_refused_at_the_save(tmp_path: Path, name: str) -> None:
@@ -1308,6 +1369,7 @@ def test_c5_what_a_load_would_refuse_is_refused_at_the_save(tmp_path: Path, name
     assert native.saved_ids(tmp_path / "run") == []
 
 
+@plain_only("it replaces the metadata")
 @needs_torch
 def test_c5_metadata_that_is_no_object_is_refused_at_the_save(tmp_path: Path) -> None:
     source = saving(tmp_path)
@@ -1316,6 +1378,7 @@ def test_c5_metadata_that_is_no_object_is_refused_at_the_save(tmp_path: Path) ->
         source.save(0)
 
 
+@plain_only("it edits the buffer")
 @pytest.mark.parametrize("stranger", [3, [], ["text"], [[]]])
 def test_a_stranger_in_the_buffer_is_named(tmp_path: Path, stranger: Any) -> None:
     source = with_buffer(tmp_path)
@@ -1348,6 +1411,7 @@ def test_a_number_of_groups_is_whole(tmp_path: Path, number: Any) -> None:
         source.get_samples(number)
 
 
+@plain_only("what is nested so deeply cannot travel")
 def test_a_draw_that_the_ledger_cannot_take_changes_nothing(tmp_path: Path) -> None:
     source = with_buffer(tmp_path, track_in_flight=True)
     groups = source.get_samples(1)
@@ -1375,12 +1439,13 @@ def test_a_renumbered_group_is_still_the_same_object(tmp_path: Path) -> None:
 def test_an_index_that_cannot_be_looked_up_is_refused(tmp_path: Path) -> None:
     source = with_buffer(tmp_path)
     groups = source.get_samples(1)
-    groups[0][0].group_index = [1]  # type: ignore[assignment]
+    groups[0][0].group_index = [1]
     with pytest.raises(GroupError, match=r"group_index is \[1\]"):
         source.add_samples(groups)
-    assert source.buffer == []
+    assert source.get_buffer_length() == 0
 
 
+@plain_only("it takes a group out of the buffer")
 def test_a_group_of_a_loaded_buffer_given_back_again_is_refused(tmp_path: Path) -> None:
     source = with_buffer(tmp_path)
     source.add_samples(source.get_samples(2))

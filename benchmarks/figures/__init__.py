@@ -18,6 +18,7 @@ from benchmarks.figures import (
     rendering,
     resume,
     saving,
+    shared,
     startup,
 )
 from benchmarks.result import Outcome
@@ -88,6 +89,15 @@ FIGURES: dict[str, Figure] = {
         "buffer stats, 100 dumps", dumps.measure_stats, ("rolloutds.cli", "torch")
     ),
     "save": Figure("save with a full buffer", saving.measure, ("rolloutds.source", "torch")),
+    "shared_1": Figure(
+        "draws of 32 groups, 1 worker", shared.measure_1, ("rolloutds.integrations.ray", "ray")
+    ),
+    "shared_2": Figure(
+        "draws of 32 groups, 2 workers", shared.measure_2, ("rolloutds.integrations.ray", "ray")
+    ),
+    "shared_8": Figure(
+        "draws of 32 groups, 8 workers", shared.measure_8, ("rolloutds.integrations.ray", "ray")
+    ),
     "parquet_peek": Figure(
         "32 rows of Parquet", parquet.measure_peek, ("rolloutds.source", "pyarrow")
     ),

@@ -228,7 +228,6 @@ def test_credentials_in_a_url_are_not_shown(run, monkeypatch):
     assert "secret" not in refused.out + refused.err
 
 
-
 HOSTILE = "::error::x \x1b[31mred\x07\r\u202e\u2066 [bold]b[/bold] ##[error]\n::warning::y"
 
 
