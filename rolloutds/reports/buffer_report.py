@@ -19,6 +19,7 @@ from rolloutds.reports.model import (
     Section,
     Table,
 )
+from rolloutds.reports.plain_scalars import PlainScalars
 from rolloutds.reward_numbers import as_number, mean, spread
 from rolloutds.rollouts import ReadGroup
 from rolloutds.rollouts.group_facts import STATUSES, GroupFacts, status_name
@@ -159,27 +160,34 @@ def group_report(group: ReadGroup, facts: GroupFacts, newest: int | None) -> Rep
         facts: its figures.
         newest: the newest weight version of its file; None when that is not known.
     """
+    samples = [PlainScalars().turn(Sample.to_dict(sample)) for sample in group.samples]
     return Report(
         kind="buffer_group",
         data={**_facts_record(facts, newest), "place": str(group.place)},
         records_name="samples",
-        records=(Sample.to_dict(sample) for sample in group.samples),
-        sections=_group_sections(group, facts, newest),
+        records=samples,
+        sections=_group_sections(
+            group, [Sample.from_dict(data) for data in samples], facts, newest
+        ),
     )
 
 
-def _group_sections(group: ReadGroup, facts: GroupFacts, newest: int | None) -> Iterator[Section]:
+def _group_sections(
+    group: ReadGroup, samples: Sequence[Sample], facts: GroupFacts, newest: int | None
+) -> Iterator[Section]:
     yield Heading(f"group {facts.group}")
-    yield Facts(_group_facts(group, facts, newest))
-    yield from _prompt_blocks(group)
-    for number, sample in enumerate(group.samples):
+    yield Facts(_group_facts(group, samples, facts, newest))
+    yield from _prompt_blocks(samples)
+    for number, sample in enumerate(samples):
         yield Heading(f"sample {number}")
         yield Facts(_sample_facts(sample))
         yield Block(value_text(sample.response))
 
 
-def _group_facts(group: ReadGroup, facts: GroupFacts, newest: int | None) -> list[tuple[str, str]]:
-    sample = group.samples[0]
+def _group_facts(
+    group: ReadGroup, samples: Sequence[Sample], facts: GroupFacts, newest: int | None
+) -> list[tuple[str, str]]:
+    sample = samples[0]
     pairs = [
         ("where", str(group.place)),
         ("size", f"{facts.size}" + (", compact rollouts" if group.is_nested else "")),
@@ -194,16 +202,16 @@ def _group_facts(group: ReadGroup, facts: GroupFacts, newest: int | None) -> lis
         ("age", figure(facts.age(newest))),
         ("label", "" if sample.label is None else value_text(sample.label)),
         ("metadata", as_json(sample.metadata or {}).removeprefix("{}")),
-        ("tokens differ", first_difference(group.samples) or ""),
+        ("tokens differ", first_difference(samples) or ""),
     ]
     if facts.rollout_id is not None:
         pairs.insert(1, ("rollout", str(facts.rollout_id)))
     return [(name, text) for name, text in pairs if text.strip(", ")]
 
 
-def _prompt_blocks(group: ReadGroup) -> Iterator[Block]:
-    prompt: Any = group.samples[0].prompt
-    others = sum(sample.prompt != prompt for sample in group.samples)
+def _prompt_blocks(samples: Sequence[Sample]) -> Iterator[Block]:
+    prompt: Any = samples[0].prompt
+    others = sum(sample.prompt != prompt for sample in samples)
     title = f"prompt (of {others} samples it differs)" if others else "prompt"
     for part in prompt if isinstance(prompt, list) else [prompt]:
         if isinstance(part, Mapping):

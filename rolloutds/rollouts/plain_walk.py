@@ -137,7 +137,9 @@ class PlainWalk:
         self._count(len(value), way)
         turned = []
         for key, item in value.items():
-            turned.append((self._key(key, way), self.turn(item, (*way, key))))
+            name = self._key(key, way)
+            if name is not _LEFT_OUT:
+                turned.append((name, self.turn(item, (*way, key))))
         return [(key, item) for key, item in turned if item is not _LEFT_OUT]
 
     def _key(self, key: Any, way: Way) -> Any:
@@ -146,7 +148,10 @@ class PlainWalk:
         found = key if isinstance(key, ScalarValue) else stand_in(key)
         if isinstance(found, ScalarValue) and found.dtype.code[0] in "iuU":
             return self.scalar(found, way)
-        raise self._refused(f"has the key {key!r:.40}", way, "keys that are text or int")
+        if not self._drop_foreign:
+            raise self._refused(f"has the key {key!r:.40}", way, "keys that are text or int")
+        self.dropped[class_name(key)] += 1
+        return _LEFT_OUT
 
     def _other(self, value: Any, way: Way) -> Any:
         found = stand_in(value) if not isinstance(value, ScalarValue | ForeignObject) else None

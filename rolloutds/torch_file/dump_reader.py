@@ -14,9 +14,11 @@ from rolloutds.torch_file.unpickler import SafeUnpickler
 
 
 def read_dump(path: str | os.PathLike[str], *, budget: Budget = Budget()) -> Any:  # noqa: B008 - frozen
-    """As `read_packed`, with NumPy scalars as `ScalarValue` and not as what they equal.
+    """As `read`, with lists of numbers packed and with NumPy scalars as `ScalarValue`.
 
-    They are numbers and text all the same: only a writer looks at what else they are.
+    Lists of numbers may come back as `PackedList`, which `unpacked` turns: a dump takes about its
+    own size in memory this way, where `read` takes several times that. Scalars are numbers and
+    text all the same: only a writer looks at what else they are.
 
     Raises:
         TorchFileError: as for `read`.

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from rolloutds.errors import UnsavableValueError
 from rolloutds.torch_file.dtypes import TENSOR_TYPES
 from rolloutds.torch_file.foreign import PlainDict
-from rolloutds.torch_file.scalars import PlainScalar
+from rolloutds.torch_file.scalars import PlainScalar, ScalarValue
 from rolloutds.torch_file.tensors import TensorMaker, TensorValue
 
 Way = tuple[Any, ...]
@@ -221,6 +221,8 @@ def _numpy_plain(value: Any) -> Any:
 
 def _type_name(value: Any) -> str:
     kind = type(value)
+    if isinstance(value, ScalarValue):
+        return f"numpy.{kind.__qualname__}"
     module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
     return f"{'empty ' if kind is bytes else ''}{module}{kind.__qualname__}"
 

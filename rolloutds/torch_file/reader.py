@@ -33,7 +33,7 @@ def read(path: str | os.PathLike[str], *, budget: Budget = Budget()) -> Any:  # 
     Raises:
         TorchFileError: the file is missing, damaged, of another form or beyond the budget.
     """
-    return read_one(path, budget)
+    return read_opened(open_pickle(OpenFile(path), budget), budget)
 
 
 def read_pickle(path: str | os.PathLike[str], *, budget: Budget = Budget()) -> Any:  # noqa: B008 - frozen
@@ -42,7 +42,7 @@ def read_pickle(path: str | os.PathLike[str], *, budget: Budget = Budget()) -> A
     Raises:
         TorchFileError: as for `read`.
     """
-    return read_one(path, budget, may_be_plain=True)
+    return read_opened(open_pickle(OpenFile(path), budget, may_be_plain=True), budget)
 
 
 def read_many(
@@ -67,23 +67,6 @@ def read_many(
     return values
 
 
-def read_one(
-    path: str | os.PathLike[str],
-    budget: Budget,
-    *,
-    may_be_plain: bool = False,
-    is_packed: bool = False,
-) -> Any:
-    """What all readers of one file do; for the options see `open_pickle`.
-
-    Raises:
-        TorchFileError: as for `read`.
-    """
-    return read_opened(
-        open_pickle(OpenFile(path), budget, may_be_plain=may_be_plain, is_packed=is_packed), budget
-    )
-
-
 def read_opened(found: Pickle, budget: Budget) -> Any:
     """The value of an opened pickle, once a child has read it well.
 
@@ -92,8 +75,7 @@ def read_opened(found: Pickle, budget: Budget) -> Any:
     """
     with Trial([found], budget) as trial:
         found.check()  # takes a second for each gigabyte, and the child is at work
-        error = trial.outcome()
-    return load_tried(found, error)
+        return load_tried(found, trial.outcome())  # the child ends meanwhile
 
 
 def load_tried(found: Pickle, error: TorchFileError | None) -> Any:

@@ -22,7 +22,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from rolloutds.errors import TorchFileError
 from rolloutds.torch_file.budget import Budget
@@ -307,22 +307,26 @@ def _run(pickles: Sequence[Pickle], budget: Budget, writer: int) -> None:
     for number, found in enumerate(pickles):
         gc.collect()  # circles in the value before
         _limit(found.member.num_bytes, budget, address_space)
+        value = None
         try:
-            said = _problem(found, budget)
+            said, value = _tried(found, budget)
         except MemoryError:
             if number:
                 return
             said = _as_said(_takes_too_much(found, budget))
         os.write(writer, json.dumps(said).encode() + b"\n")
+        del value  # takes a while, so the answer goes first
 
 
-def _problem(found: Pickle, budget: Budget) -> dict[str, str | None]:
-    """What is wrong with a pickle; empty when nothing is."""
+def _tried(found: Pickle, budget: Budget) -> tuple[dict[str, str | None], Any]:
+    """What is wrong with a pickle, empty when nothing is; and its value, if it has one."""
+    value = None
     try:
-        check_extent(found.load(), found.file, budget)
+        value = found.load()
+        check_extent(value, found.file, budget)
     except TorchFileError as error:
-        return _as_said(error)
-    return {}
+        return _as_said(error), value
+    return {}, value
 
 
 def _as_said(error: TorchFileError) -> dict[str, str | None]:

@@ -549,3 +549,21 @@ def test_explain_knows_the_codes_of_a_replay(run):
         assert outcome.code == 0
         assert kind.name in outcome.out
         assert run("explain", kind.name).out == outcome.out
+
+
+def test_show_a_group_spells_truths_of_numpy_as_truths(run):
+    truth = {"__rolloutds__": "ndarray", "dtype": "|b1", "shape": [], "is_scalar": True}
+    yes, no = {**truth, "data": "AQ=="}, {**truth, "data": "AA=="}
+    half = {**truth, "dtype": "<f4", "data": "AAAAPw=="}
+    sample = {"prompt": "p", "reward": yes, "label": no, "metadata": {"a": [no, {"b": yes}, half]}}
+    Path("a.jsonl").write_text(json.dumps({"group_index": 0, "samples": [sample]}) + "\n")
+    (shown,) = json.loads(run("buffer", "show", "a.jsonl", "--group=0", "--format=json").out)[
+        "samples"
+    ]
+    assert (shown["reward"], shown["label"]) == (True, False)
+    assert shown["metadata"] == {"a": [False, {"b": True}, 0.5]}
+    for value in (shown["reward"], shown["label"], shown["metadata"]["a"][1]["b"]):
+        assert type(value) is bool
+    text = run("buffer", "show", "a.jsonl", "--group=0").out
+    assert '{"a": [false, {"b": true}, 0.5]}' in text
+    assert "label            false" in text

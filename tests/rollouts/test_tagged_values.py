@@ -159,6 +159,14 @@ def test_other_keys_are_refused(key):
         there({key: 1})
 
 
+@pytest.mark.parametrize("key", [np.float32(1), np.bool_(True), np.bytes_(b"a"), 1.5, None, (1, 2)])
+def test_other_keys_are_left_out_and_counted_where_that_is_asked_for(key):
+    tagger = Tagger(drop_foreign=True)
+    turned = tagger.turn_fields({"metadata": {key: 5, "a": {key: 6}, "b": 1}}, "here")
+    assert turned == {"metadata": {"a": {}, "b": 1}}
+    assert tagger.dropped.total() == 2
+
+
 @pytest.mark.parametrize(
     ("value", "name"),
     [

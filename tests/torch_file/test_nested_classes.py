@@ -11,7 +11,8 @@ import pytest
 
 from rolloutds.rollouts.pickled_samples import plain_group
 from rolloutds.torch_file import ForeignClass, ForeignObject, read
-from rolloutds.torch_file.packed_reader import read_packed, unpacked
+from rolloutds.torch_file.dump_reader import read_dump
+from rolloutds.torch_file.packed_reader import unpacked
 
 
 @dataclass
@@ -63,7 +64,7 @@ def check(found: list[list[ForeignObject]]) -> None:
 def test_objects_of_nested_classes_are_read(make_archive, protocol: int):
     path = make_archive(pickle.dumps(groups(), protocol))
     check(read(path))
-    check(read_packed(path))
+    check(read_dump(path))
 
 
 @pytest.mark.parametrize("protocol", [2, 4])

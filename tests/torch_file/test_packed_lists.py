@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from rolloutds.errors import TorchFileError
 from rolloutds.torch_file import ArrayValue, ForeignObject, read
+from rolloutds.torch_file.dump_reader import read_dump
 from rolloutds.torch_file.packed_lists import PackedList, PackingStream, PackingUnpickler
-from rolloutds.torch_file.packed_reader import read_packed, unpacked
+from rolloutds.torch_file.packed_reader import unpacked
 
 torch = pytest.importorskip("torch")
 
@@ -57,7 +58,7 @@ def test_what_comes_out_is_what_went_in(value, protocol):
 def test_a_file_reads_as_without_packing(tmp_path_factory, without_trial, value):
     path = tmp_path_factory.mktemp("packed") / "a.pt"
     torch.save({"value": value, "tensor": torch.arange(3)}, path)
-    found, expected = unpacked(read_packed(path)), read(path)
+    found, expected = unpacked(read_dump(path)), read(path)
     assert repr(found["value"]) == repr(expected["value"])
     assert found["tensor"].tolist() == [0, 1, 2]
 
@@ -117,7 +118,7 @@ def test_a_damaged_file_is_an_error_of_ours(tmp_path):
     data[at + 40 : at + 50] = b"\xff" * 10
     path.write_bytes(data)
     with pytest.raises(TorchFileError):
-        read_packed(path)
+        read_dump(path)
 
 
 class Mine:
@@ -127,7 +128,7 @@ class Mine:
 
 def test_objects_of_other_classes_are_stand_ins(tmp_path):
     torch.save([Mine()], tmp_path / "a.pt")
-    (found,) = read_packed(tmp_path / "a.pt")
+    (found,) = read_dump(tmp_path / "a.pt")
     assert isinstance(found, ForeignObject)
     assert unpacked(found.fields["numbers"]) == [1] * 40
 
@@ -138,7 +139,7 @@ def test_lists_in_other_holders_are_packed_and_unpacked(tmp_path):
     np = pytest.importorskip("numpy")
     holders = [collections.OrderedDict(a=[1] * 40), np.array([[2] * 40, None], dtype=object)]
     torch.save([*holders, Mine()], tmp_path / "a.pt")
-    found = read_packed(tmp_path / "a.pt")
+    found = read_dump(tmp_path / "a.pt")
     assert type(found[0]["a"]) is type(found[1].data[0]) is PackedList
     ordered, array, mine = unpacked(found)
     assert ordered == {"a": [1] * 40}
@@ -150,7 +151,7 @@ def test_lists_in_other_holders_are_packed_and_unpacked(tmp_path):
 def test_fractions_are_the_same_bits(each_child, tmp_path):
     value = [0.1, -0.0, 5e-324, 1.7976931348623157e308, float("inf"), float("nan")] * 10
     torch.save(value, tmp_path / "a.pt")
-    packed = read_packed(tmp_path / "a.pt")
+    packed = read_dump(tmp_path / "a.pt")
     assert isinstance(packed, PackedList)
     pattern = f"{len(value)}d"
     assert struct.pack(pattern, *packed.tolist()) == struct.pack(pattern, *value)
@@ -173,6 +174,6 @@ def test_both_kinds_of_trial_pack(each_child, tmp_path, monkeypatch):
     monkeypatch.setattr("rolloutds.torch_file.trial.check_extent", refuse)
     monkeypatch.setattr("rolloutds.torch_file.trial._CHILD", PICKY_CHILD)
     with pytest.raises(TorchFileError, match="was a PackedList"):
-        read_packed(tmp_path / "a.pt")
+        read_dump(tmp_path / "a.pt")
     with pytest.raises(TorchFileError, match="was a list"):
         read(tmp_path / "a.pt")

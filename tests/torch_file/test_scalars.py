@@ -22,6 +22,7 @@ from rolloutds.torch_file import (
     ScalarValue,
     read,
     to_live,
+    write,
 )
 from rolloutds.torch_file.arrays import ArrayType
 from rolloutds.torch_file.dump_reader import read_dump
@@ -269,3 +270,13 @@ def test_a_type_cannot_change_after_a_scalar_took_it(make_archive):
 def test_fields_lie_inside_their_record(fields):
     with pytest.raises(TypeError, match="NumPy record"):
         ArrayType("V4", 4).take_fields(fields)
+
+
+def test_a_key_that_a_state_cannot_have_is_named_as_numpy_does(make_archive, tmp_path):
+    pytest.importorskip("torch", reason="needs the torch extra")
+    found = read_dump(make_archive(pickle.dumps({"metadata": {np.int32(5): "a"}}, 2)))
+    with pytest.raises(UnsavableValueError, match=r'"metadata".* numpy\.int32'):
+        write(tmp_path / "state.pt", {"state": found})
+    kept = read_dump(make_archive(pickle.dumps({"score": np.float32(0.5)}, 2)))
+    write(tmp_path / "state.pt", kept)
+    assert read(tmp_path / "state.pt") == {"score": 0.5}
