@@ -39,7 +39,7 @@ def check_dataset(
     """Checks prompt data.
 
     Args:
-        prompt_data: a file, folder or glob, sliced or not.
+        prompt_data: a file, folder, glob, URL or manifest, sliced or not.
         select: codes or their beginnings; empty: all checks.
         ignore: codes or their beginnings that are left out.
         severities: severities other than the check's own, by code or its beginning.

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from rolloutds.errors import ConfigError
+from rolloutds.storage import local_path
 
 Kind = Literal["text", "path", "int", "bool", "choice", "mapping"]
 
@@ -86,7 +87,9 @@ class DataSourceConfig:
     """The settings of one data source, checked."""
 
     prompt_data: str | None = _setting(
-        None, "path", "Prompt file (.jsonl, .parquet), glob or folder; `path@[start:end]` slices."
+        None,
+        "path",
+        "Prompt file (.jsonl, .parquet), folder, glob, URL or manifest; `path@[start:end]` slices.",
     )
     hf_checkpoint: str | None = _setting(
         None, "path", "Folder or hub name of the tokenizer, for the chat template and lengths."
@@ -239,7 +242,7 @@ def _check_text(setting: Setting, value: Any, where: str) -> str:
     if setting.name == "buffer_capacity" and isinstance(value, int) and value is not True:
         return str(value)  # a number of groups
     if isinstance(value, str):
-        return value
+        return local_path(value) if setting.name in ("save", "load") else value
     raise _wrong_kind(setting, value, where)
 
 

@@ -29,6 +29,7 @@ from rolloutds.row_groups import RowNames, describe, revive
 from rolloutds.sample import SampleGroup
 from rolloutds.snapshots import Snapshots
 from rolloutds.state_copy import StateCopier
+from rolloutds.storage import require_local
 from rolloutds.torch_file import require_torch
 from rolloutds.torch_file.pickled import collector_paused
 
@@ -96,7 +97,7 @@ class RolloutDataSource(DataSource):
         in_flight: ledger of groups handed out (`track_in_flight`).
 
     Raises:
-        ConfigError: a setting is wrong.
+        ConfigError: a setting is wrong, or a state would lie behind a URL.
         DataError: the prompt data cannot be used.
         MissingExtraError: `save` is set and torch is not installed.
     """
@@ -116,6 +117,9 @@ class RolloutDataSource(DataSource):
         self._save_lock = threading.RLock()
         self._snapshots = Snapshots()
         self._has_said_nothing_saved = False
+        for name in ("save", "load"):
+            if (folder := getattr(self.config, name)) is not None:
+                require_local(folder, where=name)
         if self.config.save is not None:
             # Found out now, not when the first checkpoint is due.
             require_torch(needed_for="saving the state of the data source")

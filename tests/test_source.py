@@ -1496,3 +1496,26 @@ def test_c4_another_limit_or_tokenizer_is_refused(tmp_path: Path) -> None:
         with pytest.raises(StateMismatchError, match=says):
             other.load_state_dict(state)
         assert other.cursor.sample_group_index == 0
+
+
+@pytest.mark.parametrize("name", ["save", "load"])
+def test_a_state_behind_a_url_is_refused_before_anything_is_written(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=r"memory://me:\*\*\*@host/run is a URL") as refused:
+        RolloutDataSource(make_args(tmp_path, **{name: "memory://me:secret@host/run"}))
+    assert refused.value.where == name
+    assert os.listdir(tmp_path) == ["p.jsonl"]
+
+
+@plain_only("it is the settings that are looked at")
+def test_a_local_url_is_its_path(tmp_path: Path):
+    pytest.importorskip("torch", reason="needs the torch extra")
+    url = f"file://{tmp_path}"
+    source = RolloutDataSource(make_args(tmp_path, save=url, load=url))
+    source.get_samples(2)
+    source.save(0)
+    resumed = RolloutDataSource(make_args(tmp_path, save=url, load=url))
+    resumed.load(0)
+    assert resumed.cursor == source.cursor

@@ -18,11 +18,11 @@ NOTHING_CHECKED = 4
 
 FILES = typer.Argument(
     metavar="[FILE]...",
-    help="Buffer files or rollout dumps, folders or globs of them; else the sample buffer.",
+    help="Buffer files or rollout dumps, folders, globs or URLs of them; else the sample buffer.",
 )
 ONE_FILE = typer.Argument(
     metavar="[FILE]",
-    help="Buffer file or rollout dump, a folder or glob of them; else the sample buffer.",
+    help="Buffer file or rollout dump, a folder, glob or URL of them; else the sample buffer.",
 )
 
 

@@ -23,6 +23,7 @@ from rolloutds.errors import (
     TorchFileError,
 )
 from rolloutds.sample_files import sample_data_folder
+from rolloutds.storage import local_path, require_local
 
 if TYPE_CHECKING:
     from rolloutds.checkpoints.native import SavedState
@@ -68,6 +69,8 @@ def named_path(invocation: Invocation, path: str | None) -> Named:
         say_left_out(resolved, "trust_remote_code")
     if path is None:
         invocation.check_checkpoint_folder(folder)
+    folder = local_path(folder)
+    require_local(folder, where="PATH" if path is not None else "load")
     return Named(Path(folder).expanduser(), resolved)
 
 

@@ -30,6 +30,7 @@ from rolloutds.config import (
 from rolloutds.engines import ENGINES
 from rolloutds.errors import ConfigError
 from rolloutds.reports import FINDING_FORMATS, render_findings
+from rolloutds.storage import is_remote
 
 if TYPE_CHECKING:
     from rolloutds.checks.findings import Result
@@ -142,7 +143,7 @@ def validate(
         checks_media=check_media or table.switch("check-media"),
         engine=engine or table.choice("engine", ENGINES),
         jobs=jobs if jobs is not None else table.number("jobs"),
-        ray_address=ray_address or table.text("ray-address"),
+        ray_address=ray_address or table.ray_address(is_wanted=engine in (None, "ray")),
     )
     if write_baseline and request.baseline is None:
         raise ConfigError("--write-baseline without --baseline", expected="the file to write")
@@ -202,6 +203,7 @@ class _Table:
     def __init__(self, invocation: Invocation) -> None:
         named = invocation.config_file
         self._path = Path(named) if named else find_config_file(Path.cwd())
+        self._is_named = named is not None
         self._values = read_command_table(self._path, "validate") if self._path else {}
         unknown = [key for key in self._values if key not in _TABLE_KEYS]
         if unknown:
@@ -246,9 +248,16 @@ class _Table:
     def switch(self, key: str) -> bool:
         return bool(self._get(key, bool, "true or false"))
 
-    def text(self, key: str) -> str | None:
-        value: str | None = self._get(key, str, "a text")
-        return value
+    def ray_address(self, *, is_wanted: bool) -> str | None:
+        """The cluster to join: what it sends is run, so a file that was only found names none."""
+        value: str | None = self._get("ray-address", str, "a text")
+        if value is None or not is_wanted:
+            return None
+        if self._is_named:
+            return value
+        text = f"{self._path}: ray-address is left out: name the file with --config to use it"
+        output.say(text, label="note")
+        return None
 
     def path(self, key: str) -> str | None:
         value = self._get(key, str, "a path")
@@ -262,7 +271,9 @@ class _Table:
         return [self._found(path) for path in values]
 
     def _found(self, path: str) -> str:
-        """A path of the config: from the folder the config is in."""
+        """A path of the config: from the folder the config is in; a URL as it is."""
+        if is_remote(path):
+            return path
         folder = self._path.parent if self._path is not None else Path()
         return str(folder / Path(path).expanduser())
 

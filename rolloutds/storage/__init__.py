@@ -5,7 +5,7 @@ from __future__ import annotations
 from rolloutds.storage.base import StoredFile, changed
 from rolloutds.storage.identity import FileIdentity
 from rolloutds.storage.local import LocalFile, not_found, open_regular
-from rolloutds.storage.urls import is_remote, local_path, masked
+from rolloutds.storage.urls import is_remote, local_path, masked, require_local
 
 __all__ = [
     "FileIdentity",
@@ -18,6 +18,7 @@ __all__ = [
     "not_found",
     "open_regular",
     "open_stored",
+    "require_local",
 ]
 
 

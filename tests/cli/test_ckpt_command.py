@@ -663,3 +663,9 @@ def test_a_folder_that_may_not_be_listed_is_named(run, sample_run, monkeypatch, 
     outcome = run("ckpt", name, str(sample_run))
     assert (outcome.code, outcome.out) == (3, "")
     assert "rollout: cannot be looked into (Permission denied)" in outcome.err
+
+
+def test_a_state_behind_a_url_says_that_it_must_be_local(run, tmp_path):
+    outcome = run("ckpt", "show", "s3://bucket/run")
+    assert outcome.code == 2
+    assert "s3://bucket/run is a URL, expected a path on the local file system" in outcome.err

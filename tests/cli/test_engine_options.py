@@ -233,7 +233,11 @@ def test_options_that_contradict_each_other(run):
 
 def test_the_table_of_validate_takes_the_engine(run, shards, own_folder):
     (own_folder / "rolloutds.toml").write_text('[validate]\nray-address = "auto"\njobs = 2\n')
-    assert "--ray-address without --engine ray" in run("validate", "shards").err
+    found = run("validate", "shards")
+    assert "rolloutds.toml: ray-address is left out: name the file with --config" in found.err
+    named = ("validate", "shards", "--config", "rolloutds.toml")
+    assert "--ray-address without --engine ray" in run(*named).err
+    assert run(*named, "--engine", "local").out == found.out
     (own_folder / "rolloutds.toml").write_text('[validate]\nengine = "spark"\n')
     wrong = run("validate", "shards")
     assert wrong.code == 2

@@ -41,6 +41,7 @@ def test_a_file_url_is_a_local_path():
         ("abfs://container@account.host/x", "abfs://container@account.host/x"),
         ("sftp://me:secret@host/x", "sftp://me:***@host/x"),
         ("https://token@host/x", "https://***@host/x"),
+        ("hf://token@org/x", "hf://***@org/x"),
         ("https://me:secret@host/x?sig=a&b=c", "https://me:***@host/x?***"),
         ("https://host/x.jsonl?token=abc@[0:3]", "https://host/x.jsonl?***"),
         ("no URL at all: user:pass@host", "no URL at all: user:pass@host"),
