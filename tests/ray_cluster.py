@@ -10,6 +10,7 @@ its processes included.
 
 from __future__ import annotations
 
+import signal
 from dataclasses import dataclass
 
 import pytest
@@ -54,6 +55,7 @@ def _start(config: pytest.Config) -> None:
     patch = pytest.MonkeyPatch()
     for name, value in _ENVIRONMENT.items():
         patch.setenv(name, value)
+    on_sigterm = signal.getsignal(signal.SIGTERM)
     ray.init(
         address="local",
         num_cpus=NUM_CPUS,
@@ -63,5 +65,6 @@ def _start(config: pytest.Config) -> None:
         configure_logging=False,
         namespace=NAMESPACE,
     )
+    signal.signal(signal.SIGTERM, on_sigterm)  # Ray's own would be inherited by what tests start
     config.add_cleanup(ray.shutdown)
     config.add_cleanup(patch.undo)

@@ -87,7 +87,7 @@ def _join(address: str | None) -> bool:
     address = address or os.environ.get("RAY_ADDRESS") or "local"
     own = {"include_dashboard": False} if address == "local" else {}
     try:
-        _knock(address)
+        knock(address)
         ray.init(address, log_to_driver=False, configure_logging=False, **own)
     except (ConnectionError, OSError, RuntimeError, ValueError) as error:
         said = str(error).partition("\n")[0]
@@ -100,7 +100,7 @@ def _join(address: str | None) -> bool:
     return True
 
 
-def _knock(address: str) -> None:
+def knock(address: str) -> None:
     """Raises at once where nobody listens: Ray itself tries for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdecimal():

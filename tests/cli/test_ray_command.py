@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import uuid
 from types import SimpleNamespace
 
@@ -91,6 +92,18 @@ def test_no_cluster_is_an_error_and_none_is_started(run, monkeypatch):
     assert "more" not in outcome.err
     assert run("ray", "status", "--ray-address", "local").code == 3
     assert joined == ["auto"]
+
+
+def test_an_address_where_nobody_listens_is_refused_at_once(run, monkeypatch):
+    ray = pytest.importorskip("ray", reason="needs the ray extra")
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", lambda *words, **options: pytest.fail("Ray tries for long"))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+        outcome = run("ray", "status", "--ray-address", address)
+    assert outcome.code == 3
+    assert f"{address}: no Ray cluster can be joined: " in outcome.err
 
 
 def test_without_ray_the_extra_is_named(run, monkeypatch):

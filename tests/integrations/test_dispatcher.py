@@ -244,6 +244,44 @@ def test_a_loaded_state_takes_every_group_from_the_others(desk: Desk) -> None:
 # --- limits -----------------------------------------------------------------------------------
 
 
+def test_what_a_worker_remembers_never_fits_another_group_after_a_load(desk: Desk) -> None:
+    state = desk.dispatcher.state_dict()
+    held = desk.draw("b", 2)
+    desk.dispatcher.load_state_dict(desk.request("a"), state)
+    request = desk.request("b")
+    desk.dispatcher.draw(request, "b", 1)
+    again = desk.dispatcher.outcomes()[request[:2]]
+    assert again["serials"] == [2]
+    with pytest.raises(GroupError, match="loaded a state"):
+        desk.dispatcher.settle(desk.request("b"), [claim_of(held[1], 1)])
+
+
+def test_a_draw_that_is_abandoned_leaves_its_groups_to_others(desk: Desk) -> None:
+    request = desk.request("a")
+    first = desk.draw("a", 2, request)
+    desk.dispatcher.abandon(request)
+    desk.dispatcher.abandon(request)  # Ray made the call again
+    with pytest.raises(GroupError, match="its draw was interrupted"):
+        desk.settle("a", first)
+    assert indices(desk.draw("b", 3)) == [0, 1, 2]
+    early = desk.request("a")
+    desk.dispatcher.abandon(early)  # it overtook the draw
+    assert desk.draw("a", 2, early) == []
+    desk.dispatcher.abandon(Request("nobody", 0))
+    assert desk.dispatcher.stats()["num_in_flight"] == 3
+
+
+def test_a_draw_that_is_abandoned_waits_no_more(make_desk: Callable[..., Desk]) -> None:
+    desk = make_desk(options=SharedOptions(max_in_flight=3))
+    held = desk.draw("a", 3)
+    request = desk.request("b")
+    assert desk.draw("b", 2, request) is None
+    desk.dispatcher.abandon(request)
+    assert desk.dispatcher.outcomes() == {request[:2]: {"groups": [], "serials": []}}
+    desk.settle("a", held)
+    assert desk.dispatcher.stats()["num_in_flight"] == 0
+
+
 def test_a_draw_beyond_the_limit_waits_for_a_settlement(make_desk: Callable[..., Desk]) -> None:
     desk = make_desk("ab", SharedOptions(max_in_flight_per_worker=3))
     groups = desk.draw("a", 2)
@@ -543,6 +581,48 @@ def test_stats_show_who_is_slow(make_desk: Callable[..., Desk]) -> None:
     assert desk.dispatcher.stats()["workers"][0]["is_slow"] is False
 
 
+def test_a_restart_that_finds_no_journal_is_refused(desk: Desk, tmp_path: Path) -> None:
+    desk.close()
+    source, journal = Served(desk.args), Journal(tmp_path / "elsewhere", "run")
+    with pytest.raises(CheckpointError, match=r"elsewhere: the journal .* is gone"):
+        Dispatcher(source, journal, is_restart=True)
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_change_that_cannot_be_taken_back_either_ends_every_wait(
+    make_desk: Callable[..., Desk], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(file: Any, line: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    desk = make_desk("abc", SharedOptions(max_in_flight=1, max_in_flight_per_worker=1))
+    held = desk.draw("a", 1)
+    waiting = {client: desk.request(client) for client in "bc"}
+    assert [desk.draw(client, 1, request) for client, request in waiting.items()] == [None, None]
+    desk.dispatcher._journal.path.unlink()
+    monkeypatch.setattr("rolloutds.integrations.ray.journal._write_all", fail)
+    with pytest.raises(CheckpointError, match="is gone"):
+        desk.settle("a", held)
+    assert desk.dispatcher.is_lost
+    outcomes = desk.dispatcher.outcomes()
+    assert set(outcomes) == {request.ticket for request in waiting.values()}
+    assert {type(outcome) for outcome in outcomes.values()} == {CheckpointError}
+
+
+def test_a_state_that_did_not_fit_leaves_no_file(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: Path, target: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    names = sorted(path.name for path in desk.journals.iterdir())
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", fail)
+        with pytest.raises(CheckpointError, match="No space left"):
+            desk.dispatcher._journal.restart({})
+    assert sorted(path.name for path in desk.journals.iterdir()) == names
+
+
 # --- anything, in any order -------------------------------------------------------------------
 
 
@@ -630,6 +710,16 @@ class SharedMachine(RuleBasedStateMachine):
             assert [sample.index for sample in group] == [SIZE * index, SIZE * index + 1]
             assert group[0].response == self.responses.get(index, "")
             self.held[client][index] = group
+
+    @precondition(lambda self: self.held)
+    @rule(data=st.data(), num_groups=st.integers(1, NUM_ROWS))
+    def interrupt(self, data: Any, num_groups: int) -> None:
+        client = data.draw(st.sampled_from(sorted(self.held)))
+        request = self.desk.request(client)
+        groups = self.desk.draw(client, num_groups, request)
+        assert indices(groups) == self._expected(num_groups)
+        self._call(data, client, lambda _: self.desk.dispatcher.abandon(request))
+        self.waiting = sorted([*self.waiting, *indices(groups)])
 
     def _expected(self, num_groups: int) -> list[int]:
         taken = [self.waiting.pop(0) for _ in range(min(num_groups, len(self.waiting)))]

@@ -9,6 +9,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -18,8 +19,13 @@ from typing import Any
 
 import pytest
 
-from rolloutds import RolloutDataSourceWithBuffer
-from rolloutds.errors import ConfigError, DataNotFoundError, GroupError, MissingExtraError
+from rolloutds.errors import (
+    CheckpointError,
+    ConfigError,
+    DataNotFoundError,
+    GroupError,
+    MissingExtraError,
+)
 from rolloutds.integrations.ray import CapacityError, SharedDataSource, SharedSourceError
 from rolloutds.source import DataSource
 from rolloutds.testing import make_group
@@ -154,6 +160,19 @@ def test_a_lifeline_that_alone_is_killed_costs_the_groups_and_nothing_else(
     client.complete(again)
 
 
+def test_an_actor_that_finds_no_journal_does_not_begin_again(
+    make: Callable[..., SharedDataSource], tmp_path: Path
+) -> None:
+    client = make()
+    client.complete(client.get_samples(3))
+    pid = client.stats()["pid"]
+    for path in (tmp_path / "run" / "shared").iterdir():
+        path.unlink()
+    os.kill(pid, signal.SIGKILL)
+    with pytest.raises(CheckpointError, match=r"run/shared: the journal .* is gone"):
+        client.get_samples(1)
+
+
 def test_a_client_that_is_closed_or_collected_gives_its_groups_back(
     make: Callable[..., SharedDataSource],
 ) -> None:
@@ -173,8 +192,6 @@ def test_a_client_that_is_closed_or_collected_gives_its_groups_back(
 def test_a_draw_waits_for_room_and_gives_up_in_time(
     make: Callable[..., SharedDataSource],
 ) -> None:
-    import threading
-
     one = make(worker="one", max_in_flight=3, timeout=0.05)
     two = make(worker="two", max_in_flight=3)
     groups = one.get_samples(3)
@@ -191,7 +208,9 @@ def test_a_draw_waits_for_room_and_gives_up_in_time(
         two.get_samples(4)
 
 
-def test_errors_come_out_as_themselves(make: Callable[..., SharedDataSource]) -> None:
+def test_warnings_and_errors_come_out_where_the_call_came_from(
+    make: Callable[..., SharedDataSource], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     client = make()
     with pytest.raises(GroupError, match="settled twice, or never handed out"):
         client.complete([make_group(5, 2)])
@@ -203,7 +222,13 @@ def test_errors_come_out_as_themselves(make: Callable[..., SharedDataSource]) ->
         make(n_samples_per_prompt=4, slow_after=3)
     assert "n_samples_per_prompt: there 2, here 4" in str(caught.value)
     assert "slow_after: there 600.0, here 3" in str(caught.value)
-    assert indices(client.get_samples(1)) == [0]
+    with pytest.raises(SharedSourceError, match=r"state_folder: there .*shared.*, here .*other"):
+        make(state_folder=tmp_path / "other")
+    groups = client.get_samples(1)
+    assert indices(groups) == [0]
+    client.add_samples(groups)
+    client.load_state_dict(client.state_dict())
+    assert "1 groups in the buffer are dropped" in caplog.text
 
 
 def test_data_that_cannot_be_opened_leaves_no_actor_in_the_way(
@@ -251,44 +276,39 @@ def test_a_class_that_takes_settings_only_travels_too(
     assert indices(again.get_samples(1)) == [0]
 
 
-def test_a_manager_draws_for_several_workers_and_a_trainer_settles(
+def test_an_interrupted_draw_waits_no_more(make: Callable[..., SharedDataSource]) -> None:
+    client, other = make(worker="one", max_in_flight=2), make(worker="two", max_in_flight=2)
+    held = other.get_samples(2)
+    client.get_samples(0)  # it has joined
+
+    def interrupt() -> None:
+        until(lambda: any(w["num_waiting_draws"] for w in other.stats()["workers"]))
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        client.get_samples(1)
+    thread.join(WAIT)
+    assert not any(w["num_waiting_draws"] for w in other.stats()["workers"])
+    other.complete(held)
+    assert other.stats()["num_in_flight"] == 0
+
+
+def test_any_name_will_do_and_an_actor_of_another_kind_is_no_source(
     make: Callable[..., SharedDataSource],
 ) -> None:
-    manager, trainer = make(), make(max_in_flight_per_worker=None)
-    one = manager.get_samples(2, worker="one")
-    two = manager.get_samples(1, worker="two")
-    trainer.complete(pickle.loads(pickle.dumps(one)), worker="one")
-    manager.discard(two, "too long")
-    counts = {
-        w["name"]: (w["num_completed"], w["num_discarded"]) for w in manager.stats()["workers"]
-    }
-    assert (counts["one"], counts["two"]) == ((2, 0), (0, 1))
+    from rolloutds.integrations.ray.lifelines import lifeline
 
-
-def test_the_checkpoint_is_the_plain_source_s(make: Callable[..., SharedDataSource]) -> None:
-    pytest.importorskip("torch", reason="states are saved with torch")
-    client, other = make(worker="one"), make(worker="two")
-    client.complete(client.get_samples(2))
-    held = other.get_samples(1)
-    client.snapshot(0)
-    client.get_samples(4)
-    client.save(0)
-    plain = RolloutDataSourceWithBuffer(client.args)
-    plain.load(0)
-    assert indices(plain.get_samples(3)) == [2, 3, 4]
-    client.load(0)
-    with pytest.raises(GroupError, match="loaded rollout 0"):
-        other.complete(held)
-    assert indices(client.get_samples(3)) == [2, 3, 4]
-
-
-def test_a_warning_is_said_where_the_call_came_from(
-    make: Callable[..., SharedDataSource], caplog: pytest.LogCaptureFixture
-) -> None:
     client = make()
-    client.add_samples(client.get_samples(2))
-    client.load_state_dict(client.state_dict())
-    assert "2 groups in the buffer are dropped" in caplog.text
+    with pytest.raises(SharedSourceError, match="an actor of another kind has this name"):
+        SharedDataSource(client.args, name=lifeline("rolloutds"))
+    odd = SharedDataSource(client.args, name=f"../{client.name}/a b")
+    assert Path(odd.stats()["journal"]).name.startswith(f".._{client.name}_a_b-")
+    other = pickle.loads(pickle.dumps(odd))
+    odd.shut_down()
+    odd.shut_down()
+    other.close()
 
 
 def test_a_folder_for_the_journal_is_asked_for(make: Callable[..., SharedDataSource]) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import importlib
 import logging
+import sys
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,9 +15,8 @@ from rolloutds.integrations.ray.dispatcher import Dispatcher
 from rolloutds.integrations.ray.errors import SharedSourceError
 from rolloutds.integrations.ray.journal import Journal
 from rolloutds.integrations.ray.options import SharedOptions
-from rolloutds.integrations.ray.recorded import Ticket
 from rolloutds.integrations.ray.wire import Served
-from rolloutds.integrations.ray.workers import Request
+from rolloutds.integrations.ray.workers import Request, Ticket
 from rolloutds.source import RolloutDataSourceWithBuffer
 
 MAX_CALLS: Final = 10_000
@@ -27,7 +26,18 @@ _logger = logging.getLogger("rolloutds")
 _UNAVAILABLE_SECONDS: Final = 1.0
 _READS: Final = frozenset({"look", "metadata", "stats", "state_dict"})
 _STEPS: Final = frozenset(
-    {"settle", "add", "update_metadata", "snapshot", "save", "load", "load_state_dict"}
+    {
+        "abandon",
+        "add",
+        "join",
+        "leave",
+        "load",
+        "load_state_dict",
+        "save",
+        "settle",
+        "snapshot",
+        "update_metadata",
+    }
 )
 
 
@@ -49,19 +59,30 @@ class Setup:
     run: str
     namespace: str
 
-    def dispatcher(self) -> Dispatcher:
-        """The shared source, as its journal left it."""
-        journal = Journal(self.folder, self.run, durable=self.options.durable)
-        return Dispatcher(source_class(self.options.source)(self.args), journal, self.options)
+    def dispatcher(self, *, is_restart: bool) -> Dispatcher:
+        """The shared source, as its journal left it.
+
+        Args:
+            is_restart: whether there was one before, whose journal must be there.
+        """
+        source = source_class(self.options.source)(self.args)
+        return Dispatcher(source, self.journal(), self.options, is_restart=is_restart)
+
+    def journal(self) -> Journal:
+        """Its journal."""
+        return Journal(self.folder, self.run, durable=self.options.durable)
 
     def differences(self, other: Setup) -> list[str]:
         """How another's settings and limits differ, a line each."""
+        own, others = self._choices(), other._choices()
         return _differences(DataSourceConfig.from_args(self.args), other.args) + [
-            f"{field.name}: there {getattr(self.options, field.name)!r}, "
-            f"here {getattr(other.options, field.name)!r}"
-            for field in dataclasses.fields(SharedOptions)
-            if getattr(self.options, field.name) != getattr(other.options, field.name)
+            f"{name}: there {value!r}, here {others[name]!r}"
+            for name, value in own.items()
+            if value != others[name]
         ]
+
+    def _choices(self) -> dict[str, Any]:
+        return vars(self.options) | {"state_folder": self.folder}
 
 
 def _differences(config: DataSourceConfig, args: Any) -> list[str]:
@@ -110,6 +131,7 @@ class SourceActor:
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
         self._dispatcher: Dispatcher | None = None
+        self._began = False
         self._waiting: dict[Ticket, asyncio.Future[Any]] = {}
         self._watched: dict[str, asyncio.Task[None]] = {}
         self._remarks = _Remarks()
@@ -124,21 +146,31 @@ class SourceActor:
 
     async def _answer(self, method: str, arguments: tuple[Any, ...]) -> Any:
         if method == "is_stillborn":
-            return self._dispatcher is None and not _is_restarted()
-        dispatcher = self._opened()
+            return not self._began and not _is_restarted()
+        if method == "end":
+            return self._end()
+        may_begin = method == "meet" and arguments[0].run == self._setup.run
+        dispatcher = self._opened(may_begin=may_begin)
         if method in _READS:
             return self._read(dispatcher, method)
-        if method in _STEPS or method in ("join", "leave"):
-            result = getattr(dispatcher, method)(*arguments)
+        if method in _STEPS:
+            try:
+                result = getattr(dispatcher, method)(*arguments)
+            finally:
+                self._deliver(dispatcher.outcomes())
             self._watch_all()
-            self._deliver(dispatcher.outcomes())
             return result
         return await getattr(self, f"_{method}")(*arguments)
 
-    def _opened(self) -> Dispatcher:
+    def _opened(self, *, may_begin: bool = False) -> Dispatcher:
         # Not in __init__: an error there would reach nobody as itself.
+        if self._dispatcher is not None and self._dispatcher.is_lost:
+            self._dispatcher.close()
+            self._dispatcher = None
         if self._dispatcher is None:
-            self._dispatcher = self._setup.dispatcher()
+            is_restart = self._began or (_is_restarted() and not may_begin)
+            self._dispatcher = self._setup.dispatcher(is_restart=is_restart)
+            self._began = True
             self._watch_all()
         return self._dispatcher
 
@@ -166,19 +198,19 @@ class SourceActor:
         dispatcher = self._opened()
         dispatcher.draw(request, worker, num_samples, rollout_id)
         outcomes = dispatcher.outcomes()
-        at_once = outcomes.pop(request[:2], None)
+        at_once = outcomes.pop(request.ticket, None)
         self._deliver(outcomes)
         if at_once is not None:
             return _unwrapped(at_once)
         loop = asyncio.get_running_loop()
-        future = self._waiting.setdefault(request[:2], loop.create_future())
+        future = self._waiting.setdefault(request.ticket, loop.create_future())
         try:
             return await asyncio.wait_for(asyncio.shield(future), timeout)
         except TimeoutError:
             error = dispatcher.give_up(request, timeout or 0.0)
             if error is None:
                 return await future
-            self._waiting.pop(request[:2], None)
+            self._waiting.pop(request.ticket, None)
             raise error from None
 
     def _deliver(self, outcomes: dict[Ticket, Any]) -> None:
@@ -191,9 +223,11 @@ class SourceActor:
             else:
                 future.set_result(outcome)
 
-    async def _end(self) -> None:
-        """Removes the journal: the run is over."""
-        self._opened().remove()
+    def _end(self) -> None:
+        """Removes the journal, whatever it is like: the run is over."""
+        if self._dispatcher is not None:
+            self._dispatcher.close()
+        self._setup.journal().remove()
 
     # --- deaths ---------------------------------------------------------------------------
 
@@ -207,12 +241,25 @@ class SourceActor:
         """Waits for the end of a process, and gives back what its clients hold."""
         while await _outlives(lifeline, self._setup.namespace):
             await asyncio.sleep(_UNAVAILABLE_SECONDS)
+        while not self._bury(lifeline):
+            await asyncio.sleep(_UNAVAILABLE_SECONDS)
         del self._watched[lifeline]
-        dispatcher = self._opened()
-        for client in dispatcher.clients():
-            if client.lifeline == lifeline:
-                dispatcher.leave(client.key, f"the process {client.place} died")
-        self._deliver(dispatcher.outcomes())
+
+    def _bury(self, lifeline: str) -> bool:
+        """Gives back what a dead process held; False: it could not be written down."""
+        try:
+            dispatcher = self._opened()
+        except RolloutDSError:
+            return False
+        try:
+            for client in dispatcher.clients():
+                if client.lifeline == lifeline:
+                    dispatcher.leave(client.key, f"the process {client.place} died")
+        except RolloutDSError:  # a full disk, mostly, which may have room again
+            return False
+        finally:
+            self._deliver(dispatcher.outcomes())
+        return True
 
 
 def _unwrapped(outcome: Any) -> Any:
@@ -237,10 +284,12 @@ async def _outlives(lifeline: str, namespace: str) -> bool:
 
 
 def _is_restarted() -> bool:
-    import ray
-
-    restarted: bool = ray.get_runtime_context().was_current_actor_reconstructed
-    return restarted
+    """Whether this process is an actor that Ray started again."""
+    ray = sys.modules.get("ray")
+    if ray is None or not ray.is_initialized():
+        return False
+    context = ray.get_runtime_context()
+    return context.get_actor_id() is not None and context.was_current_actor_reconstructed
 
 
 def _whereabouts() -> dict[str, Any]:

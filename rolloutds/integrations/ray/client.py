@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import socket
@@ -15,11 +16,12 @@ from typing import Any, Final, Protocol, Self
 from rolloutds import buffer as buffer_rules
 from rolloutds.config import DataSourceConfig
 from rolloutds.cursor import Cursor
-from rolloutds.errors import GroupError
+from rolloutds.errors import ConfigError, GroupError, RolloutDSError
 from rolloutds.group_forms import first_sample
 from rolloutds.in_flight import check_reason, identity_of
 from rolloutds.integrations.ray import wire
 from rolloutds.integrations.ray.errors import LeftError, SharedSourceError
+from rolloutds.integrations.ray.options import check_seconds
 from rolloutds.integrations.ray.wire import Claim
 from rolloutds.integrations.ray.workers import Request
 from rolloutds.sample import SampleGroup
@@ -91,7 +93,7 @@ class SharedClient(DataSource):
     ) -> None:
         self.args = args
         self.config = DataSourceConfig.from_args(args)
-        self.timeout = timeout
+        self.timeout = _checked_timeout(timeout)
         self._connection = connection
         self._lock = threading.RLock()
         self._calls = _Calls()
@@ -99,7 +101,7 @@ class SharedClient(DataSource):
         self._drawn = _Notes()
         self._given = _Notes()
         self._is_closed = False
-        self.worker = worker or self._calls.key
+        self.worker = _checked_name(worker) or self._calls.key
         self._leave = weakref.finalize(self, _tell_left, connection, self._calls)
         self._leave.atexit = False  # a process that ends is seen by its lifeline
 
@@ -122,7 +124,7 @@ class SharedClient(DataSource):
 
     def _as_worker(self, name: str | None, call: Callable[[str], Any]) -> Any:
         """Calls as a worker that has joined; one that was taken for dead joins again."""
-        name = name or self.worker
+        name = _checked_name(name) or self.worker
         for attempt in range(_ATTEMPTS):
             try:
                 self._join(name)
@@ -171,10 +173,25 @@ class SharedClient(DataSource):
             ConfigError: `num_samples` is no whole number from 0, or more than the limits allow.
             SharedSourceError: the source cannot be reached, or another process took the name.
         """
-        wait = self.timeout if timeout is None else timeout
-        reply = self._as_worker(
-            worker, lambda name: self._call("draw", name, num_samples, rollout_id, wait)
+        wait = _checked_timeout(self.timeout if timeout is None else timeout)
+        groups: list[SampleGroup] = self._as_worker(
+            worker, lambda name: self._draw(name, num_samples, rollout_id, wait)
         )
+        return groups
+
+    def _draw(self, *arguments: Any) -> list[SampleGroup]:
+        self._require_open()
+        with self._calls.request() as request:
+            try:
+                return self._received(self._connection.call("draw", request, *arguments))
+            except RolloutDSError:
+                raise
+            except BaseException:  # Ctrl-C, mostly: nobody will ever have these groups
+                with contextlib.suppress(Exception):
+                    self._connection.call("abandon", request)
+                raise
+
+    def _received(self, reply: dict[str, Any]) -> list[SampleGroup]:
         with collector_paused():  # none of it is garbage
             groups: list[SampleGroup] = wire.unpacked(reply["groups"])
             for group, serial in zip(groups, reply["serials"] or (), strict=False):
@@ -290,7 +307,8 @@ class SharedClient(DataSource):
     def load(self, rollout_id: int | None = None) -> None:
         """Resumes from the checkpoint of that rollout; no worker holds a group any more."""
         self._as_worker(None, lambda _: self._call("load", rollout_id))
-        self._forget_groups()
+        if self.config.load is not None:
+            self._forget_groups()
 
     def state_dict(self) -> dict[str, Any]:
         """The whole state as plain values, as the plain source gives it."""
@@ -383,7 +401,8 @@ class SharedClient(DataSource):
         """Leaves: what this client still holds is served to others first."""
         if not self._is_closed:
             self._leave.detach()
-            self._connection.call("leave", self._calls.key, _CLOSED)
+            with contextlib.suppress(SharedSourceError):  # it is gone, and its groups with it
+                self._connection.call("leave", self._calls.key, _CLOSED)
             self._is_closed = True
 
     def __enter__(self) -> Self:
@@ -399,6 +418,18 @@ class SharedClient(DataSource):
 
 
 _CLOSED: Final = "it was closed"
+
+
+def _checked_timeout(seconds: float | None) -> float | None:
+    if seconds is not None:
+        check_seconds("timeout", seconds)
+    return seconds
+
+
+def _checked_name(worker: str | None) -> str | None:
+    if worker is not None and not isinstance(worker, str):
+        raise ConfigError(f"{worker!r:.40}", where="worker", expected="text, or None")
+    return worker
 
 
 def _tell_left(connection: Connection, calls: _Calls) -> None:

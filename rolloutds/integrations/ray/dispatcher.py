@@ -18,9 +18,10 @@ from rolloutds.integrations.ray import wire
 from rolloutds.integrations.ray.errors import CapacityError, LeftError, SharedSourceError
 from rolloutds.integrations.ray.journal import Journal, Record
 from rolloutds.integrations.ray.options import SharedOptions
-from rolloutds.integrations.ray.recorded import Asked, Recorded, Reply, Ticket
+from rolloutds.integrations.ray.recorded import Recorded, Reply
+from rolloutds.integrations.ray.waiting_draws import Asked, no_room
 from rolloutds.integrations.ray.wire import Claim
-from rolloutds.integrations.ray.workers import Client, Request, Worker
+from rolloutds.integrations.ray.workers import Client, Request, Ticket, Worker
 from rolloutds.sample import SampleGroup
 from rolloutds.source import RolloutDataSourceWithBuffer
 from rolloutds.state_copy import StateCopier
@@ -28,7 +29,6 @@ from rolloutds.torch_file import to_live
 from rolloutds.torch_file.pickled import collector_paused
 
 _GONE_KEPT: Final = 100
-_NAMED: Final = 8
 
 
 class Dispatcher(Recorded):
@@ -38,13 +38,14 @@ class Dispatcher(Recorded):
         source: where the groups come from; new, and nobody else's.
         journal: where what happens is written down; None: nowhere. What it holds is resumed from.
         options: limits.
+        is_restart: whether there was one before, whose journal must be there.
         clock: the time (Unix time, s).
 
     Attributes:
         options: limits.
 
     Raises:
-        CheckpointError: the journal is damaged, or does not fit the source.
+        CheckpointError: the journal is damaged or missing, or does not fit the source.
     """
 
     def __init__(
@@ -53,12 +54,13 @@ class Dispatcher(Recorded):
         journal: Journal | None = None,
         options: SharedOptions | None = None,
         *,
+        is_restart: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(source, journal, clock)
         self.options = options or SharedOptions()
         self._check_options()
-        self._resume()
+        self._resume(is_restart=is_restart)
 
     def _check_options(self) -> None:
         if self.options.most_at_once is not None and not self.tracks:
@@ -107,7 +109,7 @@ class Dispatcher(Recorded):
         elif worker.client != client.key:
             self._take_back([worker], f"{client.place} took over the name {worker.name!r}")
             worker.client = client.key
-            self._refuse_queued(lambda asked: asked.worker == worker.name)
+            self._refuse_waiting(lambda asked: asked.worker == worker.name)
         worker.last_call = record["time"]
 
     def leave(self, key: str, why: str) -> None:
@@ -120,36 +122,34 @@ class Dispatcher(Recorded):
         client = self._clients.get(key)
         if client is not None and client.is_alive:
             self._do(Request(key, -1), "leave", why=why)
-            self._serve_queue()
+            self._serve_waiting()
 
     def _apply_leave(self, record: Record) -> None:
         client = self._clients[record["client"]]
         client.is_alive, client.why_left = False, record["why"]
         client.replies.clear()
-        self._refuse_queued(lambda asked: asked.request.client == client.key)
+        self._refuse_waiting(lambda asked: asked.request.client == client.key)
         own = [worker for worker in self._workers.values() if worker.client == client.key]
         self._take_back(own, record["why"])
         self._forget_old_clients()
 
-    def _refuse_queued(self, is_refused: Callable[[Asked], bool]) -> None:
-        for asked in [asked for asked in self._queue if is_refused(asked)]:
-            self._queue.remove(asked)
+    def _refuse_waiting(self, is_refused: Callable[[Asked], bool]) -> None:
+        for asked in self._waiting.remove_all(is_refused):
             client = self._clients[asked.request.client]
-            self._outcomes[asked.ticket] = (
+            self._outcomes[asked.request.ticket] = (
                 self._taken_over(asked.worker) if client.is_alive else self._left(client.key)
             )
 
     def _take_back(self, workers: Iterable[Worker], why: str) -> None:
         """Puts the groups that workers hold back to the front."""
-        serials: list[int] = []
-        for worker in workers:
-            lost = self._clients[worker.client].lost
-            lost |= dict.fromkeys((self._ledger.drawn(s).identity for s in worker.held), why)
-            serials += worker.held
-            worker.num_requeued += len(worker.held)
-            worker.held = {}
+        self._requeue([serial for worker in workers for serial in worker.held], why)
+
+    def _requeue(self, serials: Sequence[int], why: str) -> None:
         for serial in serials:
-            del self._holders[serial]
+            worker = self._workers[self._holders.pop(serial)]
+            self._clients[worker.client].lost[self._ledger.drawn(serial).identity] = why
+            worker.num_requeued += 1
+            del worker.held[serial]
         self._ledger.requeue(sorted(serials))
 
     def _forget_old_clients(self) -> None:
@@ -213,14 +213,13 @@ class Dispatcher(Recorded):
         """
         client = self._client(request)
         if request.number in client.replies:
-            self._outcomes[request[:2]] = client.replies[request.number]
+            self._outcomes[request.ticket] = client.replies[request.number]
             return
         self._own_worker(client, worker)
         number = self._checked_number(num_samples)
-        asked = Asked(request, worker, number, _plain_id(rollout_id))
-        if all(waiting.ticket != asked.ticket for waiting in self._queue):
-            self._queue.append(asked)
-            self._serve_queue()
+        if request.ticket not in self._waiting:
+            self._waiting.add(Asked(request, worker, number, _plain_id(rollout_id)))
+            self._serve_waiting()
 
     def _checked_number(self, num_samples: Any) -> int:
         try:
@@ -250,53 +249,23 @@ class Dispatcher(Recorded):
             request: the draw.
             seconds: how long it waited.
         """
-        for asked in self._queue:
-            if asked.ticket == request[:2]:
-                self._queue.remove(asked)
-                return self._no_room(asked, seconds)
-        return None
+        asked = self._waiting.remove(request.ticket)
+        if asked is None:
+            return None
+        return no_room(asked, seconds, self._workers.values(), self.options, self._clock())
 
-    def _no_room(self, asked: Asked, seconds: float) -> CapacityError:
-        now = self._clock()
-        holders = sorted(
-            (worker for worker in self._workers.values() if worker.held),
-            key=lambda worker: -len(worker.held),
-        )
-        shown = [
-            f"{w.name!r} holds {len(w.held)} (the oldest for {w.oldest_age(now):.0f} s)"
-            for w in holders[:_NAMED]
-        ]
-        if len(holders) > _NAMED:
-            shown.append(f"{len(holders) - _NAMED} more workers hold others")
-        return CapacityError(
-            f"no room for {asked.num_groups} groups within {seconds:.0f} s: " + ", ".join(shown),
-            where=f"worker {asked.worker!r}",
-            expected=_limits_text(self.options),
-            hint="complete, discard or give back what was drawn, or raise the limit",
-        )
-
-    def _serve_queue(self) -> None:
-        """Serves who waits, in the order they came: none passes another that waits for all."""
-        is_full, blocked = False, set()
-        for asked in list(self._queue):
-            if asked.worker in blocked:
-                continue
-            if not self._has_own_room(asked):
-                blocked.add(asked.worker)
-            elif is_full or not self._has_common_room(asked):
-                is_full = True
-            else:
-                self._queue.remove(asked)
-                self._outcomes[asked.ticket] = self._served(asked)
+    def _serve_waiting(self) -> None:
+        for asked in self._waiting.ready(self._has_own_room, self._has_common_room):
+            self._outcomes[asked.request.ticket] = self._served(asked)
+            if self.is_lost:
+                return
 
     def _has_own_room(self, asked: Asked) -> bool:
-        limit = self.options.max_in_flight_per_worker
         num_held = len(self._workers[asked.worker].held)
-        return limit is None or num_held + asked.num_groups <= limit
+        return self.options.has_own_room(num_held + asked.num_groups)
 
     def _has_common_room(self, asked: Asked) -> bool:
-        limit = self.options.max_in_flight
-        return limit is None or len(self._holders) + asked.num_groups <= limit
+        return self.options.has_common_room(len(self._holders) + asked.num_groups)
 
     def _served(self, asked: Asked) -> Reply | Exception:
         try:
@@ -326,6 +295,25 @@ class Dispatcher(Recorded):
             for serial in serials:
                 lost.pop(self._ledger.drawn(serial).identity, None)
         return {"groups": wire.packed(groups), "serials": list(serials) if self.tracks else None}
+
+    def abandon(self, request: Request) -> None:
+        """Ends a draw that nobody waits for any more: its groups are served again first.
+
+        Args:
+            request: the draw, whether it was served, waits for room, or has not come yet.
+        """
+        client = self._clients.get(request.client)
+        if client is not None and client.is_alive:
+            reply = client.replies.get(request.number)
+            drawn = (reply["serials"] or ()) if reply else ()
+            held = [serial for serial in drawn if serial in self._holders]
+            self._outcomes[request.ticket] = self._do(request, "abandon", serials=held)
+            self._waiting.remove(request.ticket)
+            self._serve_waiting()
+
+    def _apply_abandon(self, record: Record) -> Reply:
+        self._requeue(record["serials"], "its draw was interrupted")
+        return {"groups": [], "serials": [] if self.tracks else None}
 
     # --- groups that come back ------------------------------------------------------------
 
@@ -357,7 +345,7 @@ class Dispatcher(Recorded):
         serials = self._serials_of(client, claims)
         self._check_holders(client, serials, worker)
         self._do(request, "settle", serials=serials, reason=reason)
-        self._serve_queue()
+        self._serve_waiting()
 
     def _serials_of(self, client: Client, claims: Sequence[Claim]) -> list[int]:
         serials = [c.serial for c in claims if c.serial is not None and c.serial in self._ledger]
@@ -457,7 +445,7 @@ class Dispatcher(Recorded):
             groups=[group.state_dict() for group in described],
             claims=[[*claim.identity, claim.serial] for claim in claims],
         )
-        self._serve_queue()
+        self._serve_waiting()
 
     def _check_returning(
         self,
@@ -549,11 +537,14 @@ class Dispatcher(Recorded):
     def _replace_state(
         self, client: Client, request: Request, load: Callable[[], None], what: str
     ) -> None:
+        before = self._ledger
         held = {
-            worker.name: [self._ledger.drawn(serial).identity for serial in worker.held]
+            worker.name: [before.drawn(serial).identity for serial in worker.held]
             for worker in self._workers.values()
         }
         load()
+        # What a worker still remembers of a group must never fit another one.
+        self._ledger.resume([], before.num_recorded)
         for worker in self._workers.values():
             owner = self._clients[worker.client]
             if owner is not client:  # who loads knows what it does
@@ -564,7 +555,7 @@ class Dispatcher(Recorded):
         client.lost = {}
         self._holders = {}
         self._answered(client, request)
-        self._serve_queue()
+        self._serve_waiting()
 
     def _answered(self, client: Client, request: Request) -> None:
         """Keeps the whole state, for what is no record."""
@@ -616,7 +607,7 @@ class Dispatcher(Recorded):
         return {
             **worker.stats(self._clock(), self.options.slow_after),
             **self._clients[worker.client].whereabouts(),
-            "num_waiting_draws": sum(asked.worker == worker.name for asked in self._queue),
+            "num_waiting_draws": sum(asked.worker == worker.name for asked in self._waiting),
         }
 
 
@@ -626,15 +617,6 @@ def _plain_id(rollout_id: Any) -> Any:
         return operator.index(rollout_id)
     except TypeError:
         return rollout_id
-
-
-def _limits_text(options: SharedOptions) -> str:
-    limits = [
-        f"{name} {limit}"
-        for name in ("max_in_flight_per_worker", "max_in_flight")
-        if (limit := getattr(options, name)) is not None
-    ]
-    return " and ".join(limits)
 
 
 def claim_of(group: Any, serial: int | None = None) -> Claim:

@@ -7,6 +7,7 @@ that a crash cut short records a call nobody had an answer to: it is dropped.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -38,11 +39,12 @@ class Journal:
             it, what a machine had not yet written may be lost, and a killed process loses nothing.
 
     Attributes:
+        folder: where it lies.
         num_bytes: bytes of records since the last whole state.
     """
 
     def __init__(self, folder: str | Path, name: str, *, durable: bool = False) -> None:
-        self._folder = Path(folder)
+        self.folder = Path(folder)
         self._name = name
         self._durable = durable
         self._number = 0
@@ -55,16 +57,16 @@ class Journal:
         return self._path_of(self._number)
 
     def _path_of(self, number: int) -> Path:
-        return self._folder / f"{self._name}.{number:06d}.journal"
+        return self.folder / f"{self._name}.{number:06d}.journal"
 
     def _numbers(self) -> list[int]:
         pattern = re.compile(re.escape(self._name) + r"\.([0-9]{6,})\.journal")
         try:
-            names = [path.name for path in self._folder.iterdir()]
+            names = [path.name for path in self.folder.iterdir()]
         except FileNotFoundError:
             return []
         except OSError as error:
-            raise _unreadable(self._folder, error) from error
+            raise _unreadable(self.folder, error) from error
         return sorted(int(match[1]) for name in names if (match := pattern.fullmatch(name)))
 
     # --- reading --------------------------------------------------------------------------
@@ -122,7 +124,7 @@ class Journal:
         path = self._path_of(number)
         beside = path.with_suffix(".new")
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(parents=True, exist_ok=True)
             with beside.open("wb") as file:
                 file.write(line)
                 file.flush()
@@ -130,6 +132,7 @@ class Journal:
             beside.replace(path)
             opened = path.open("ab", buffering=0)
         except OSError as error:
+            _remove(beside)  # the room it takes may be what is missing
             raise _unwritable(path, error) from error
         self.close()
         self._file, self._number, self.num_bytes = opened, number, 0
@@ -138,7 +141,7 @@ class Journal:
     def _remove_before(self, number: int) -> None:
         for old in self._numbers():
             if old < number:
-                self._path_of(old).unlink(missing_ok=True)
+                _remove(self._path_of(old))
 
     def append(self, record: Record) -> None:
         """Adds a record; when it returns, a process that dies has not lost it.
@@ -178,7 +181,13 @@ class Journal:
     def remove(self) -> None:
         """Removes the journal: the run is over."""
         self.close()
-        self._remove_before(self._number + 1)
+        for number in self._numbers():
+            _remove(self._path_of(number))
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):  # one that stays is in nobody's way
+        path.unlink()
 
 
 def _write_all(file: Any, line: bytes) -> None:

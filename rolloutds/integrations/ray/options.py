@@ -33,14 +33,39 @@ class SharedOptions:
     def __post_init__(self) -> None:
         for name in ("max_in_flight_per_worker", "max_in_flight"):
             _check_limit(name, getattr(self, name))
-        if not self.slow_after >= 0:
-            raise ConfigError(f"{self.slow_after!r:.40}", where="slow_after", expected="seconds")
+        check_seconds("slow_after", self.slow_after)
+
+    def has_own_room(self, num_held: int) -> bool:
+        """Whether a worker may hold so many groups."""
+        limit = self.max_in_flight_per_worker
+        return limit is None or num_held <= limit
+
+    def has_common_room(self, num_in_flight: int) -> bool:
+        """Whether all workers together may hold so many."""
+        return self.max_in_flight is None or num_in_flight <= self.max_in_flight
+
+    @property
+    def limits(self) -> str:
+        """The limits there are, as an error shows them."""
+        names = ("max_in_flight_per_worker", "max_in_flight")
+        limits = [(name, getattr(self, name)) for name in names]
+        return " and ".join(f"{name} {limit}" for name, limit in limits if limit is not None)
 
     @property
     def most_at_once(self) -> int | None:
         """Groups that one draw may ask for; None: any number."""
         limits = [self.max_in_flight_per_worker, self.max_in_flight]
         return min((limit for limit in limits if limit is not None), default=None)
+
+
+def check_seconds(name: str, seconds: Any) -> None:
+    """Checks a time.
+
+    Raises:
+        ConfigError: it is no number from 0.
+    """
+    if not isinstance(seconds, int | float) or not seconds >= 0:
+        raise ConfigError(f"{seconds!r:.40}", where=name, expected="seconds, from 0")
 
 
 def _check_limit(name: str, limit: Any) -> None:

@@ -7,7 +7,6 @@ What the changes are is the business of the class that derives from it: each is 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from rolloutds.errors import CheckpointError, RolloutDSError
@@ -15,32 +14,15 @@ from rolloutds.filters import pop_first
 from rolloutds.in_flight import InFlightLedger
 from rolloutds.integrations.ray import wire
 from rolloutds.integrations.ray.journal import Journal, Record, encoded
-from rolloutds.integrations.ray.workers import Client, Request, Worker
+from rolloutds.integrations.ray.waiting_draws import WaitingDraws
+from rolloutds.integrations.ray.workers import Client, Request, Ticket, Worker
 from rolloutds.source import RolloutDataSourceWithBuffer
 
 Reply = dict[str, Any]
-Ticket = tuple[str, int]
-"""A call: the client's key and the number it gave it."""
-
 # A whole state is written again when reading the records since the last one costs as much as
 # drawing this many groups, or several times those that the state holds.
 _GROUPS_REPLAYED: Final = 20_000
 _JOURNAL_BYTES: Final = 64 << 20
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A draw that waits for room among the groups in flight."""
-
-    request: Request
-    worker: str
-    num_groups: int
-    rollout_id: int | None
-
-    @property
-    def ticket(self) -> Ticket:
-        """The call."""
-        return self.request[:2]
 
 
 class Recorded:
@@ -53,6 +35,8 @@ class Recorded:
 
     Attributes:
         num_restarts: how often a journal was resumed from.
+        is_lost: whether a change could neither be written down nor taken back; what this one
+            holds is worth nothing then.
     """
 
     def __init__(
@@ -62,6 +46,7 @@ class Recorded:
         clock: Callable[[], float],
     ) -> None:
         self.num_restarts = 0
+        self.is_lost = False
         self._source = source
         self._journal = journal
         self._clock = clock
@@ -71,7 +56,7 @@ class Recorded:
         self._clients: dict[str, Client] = {}
         self._workers: dict[str, Worker] = {}
         self._holders: dict[int, str] = {}  # serial number of a group: name of the worker
-        self._queue: list[Asked] = []
+        self._waiting = WaitingDraws()
         self._outcomes: dict[Ticket, Reply | Exception] = {}
         self._replay_cost = 0
 
@@ -128,10 +113,16 @@ class Recorded:
         try:
             write()
         except Exception:
-            queue, outcomes = self._queue, self._outcomes
+            waiting, outcomes = self._waiting, self._outcomes
             self._forget()
-            self._read_journal()
-            self._queue, self._outcomes = queue, outcomes
+            self._outcomes = outcomes
+            try:
+                self._require_journal(was_there=self._read_journal())
+            except Exception as error:
+                self.is_lost = True
+                outcomes.update((asked.request.ticket, error) for asked in waiting)
+                raise
+            self._waiting = waiting
             raise
 
     def _state(self) -> Record:
@@ -157,11 +148,25 @@ class Recorded:
             for number, reply in client.replies.items()
         ]
 
-    def _resume(self) -> None:
+    def _resume(self, *, is_restart: bool) -> None:
         if self._journal is not None:
             was_there = self._read_journal()
+            if is_restart:
+                self._require_journal(was_there=was_there)
             self.num_restarts += was_there
-            self._write_state()
+            self._journal.restart(self._state())
+
+    def _require_journal(self, *, was_there: bool) -> None:
+        """Starting from nothing again would serve what is trained already."""
+        if not was_there:
+            assert self._journal is not None
+            raise CheckpointError(
+                "the journal of the shared source is gone",
+                where=str(self._journal.folder),
+                expected="the journal that it left",
+                hint="name a state_folder that every machine sees; if the files are lost, shut "
+                "the source down, make a new one and load the last checkpoint",
+            )
 
     def _read_journal(self) -> bool:
         """Takes over what the journal holds; False when there is none."""
@@ -207,8 +212,3 @@ class Recorded:
         """Closes the journal."""
         if self._journal is not None:
             self._journal.close()
-
-    def remove(self) -> None:
-        """Removes the journal: the run is over."""
-        if self._journal is not None:
-            self._journal.remove()

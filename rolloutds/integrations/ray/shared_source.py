@@ -8,6 +8,7 @@ import functools
 import logging
 import os
 import queue
+import re
 import threading
 import uuid
 from pathlib import Path
@@ -158,7 +159,7 @@ class SharedDataSource(SharedClient):
             "name": name,
             "namespace": namespace,
             "worker": worker,
-            "state_folder": state_folder,
+            "state_folder": _absolute(state_folder),
             "max_in_flight_per_worker": max_in_flight_per_worker,
             "max_in_flight": max_in_flight,
             "slow_after": slow_after,
@@ -187,6 +188,8 @@ class SharedDataSource(SharedClient):
 
     def shut_down(self) -> None:
         """Ends the shared source for every worker, and removes its journal."""
+        if self._is_closed:
+            return
         self._leave.detach()
         try:
             self._connection.call("end")
@@ -214,7 +217,10 @@ def _tracked(args: Any) -> Any:
         return dataclasses.replace(args, **changes)
     changed = copy.copy(args)
     for name, value in changes.items():
-        setattr(changed, name, value)
+        try:
+            setattr(changed, name, value)
+        except AttributeError:  # a frozen dataclass
+            object.__setattr__(changed, name, value)
     return changed
 
 
@@ -241,8 +247,13 @@ def _setup(
             hint="on storage that every machine sees",
         )
     found = folder if folder is not None else f"{save}/shared"
-    run = f"{name}-{uuid.uuid4().hex[:12]}"
+    run = f"{_file_name(name)}-{uuid.uuid4().hex[:12]}"
     return Setup(args, options, str(_absolute(found)), run, namespace)
+
+
+def _file_name(name: str) -> str:
+    """A name as a part of a file's."""
+    return re.sub(r"[^\w.-]", "_", name)[:100]
 
 
 def _met(setup: Setup, name: str, *, detached: bool) -> RayConnection:
@@ -262,6 +273,12 @@ def _met(setup: Setup, name: str, *, detached: bool) -> RayConnection:
         )
         .remote(setup)
     )
+    if not hasattr(actor, "call"):
+        raise SharedSourceError(
+            "an actor of another kind has this name",
+            where=f"shared source {name!r} in namespace {setup.namespace!r}",
+            hint="give the shared source another name",
+        )
     connection = RayConnection(actor, name, setup.namespace)
     try:
         connection.call("meet", setup)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from typing import Any, Final
 
+from rolloutds.engines.ray import knock
 from rolloutds.errors import MissingExtraError
 from rolloutds.integrations.ray.errors import SharedSourceError
 
 _WAIT_SECONDS: Final = 30.0
+_RAY_RETRIES: Final = "8"  # of a second each, where what listens is no cluster; Ray's are 20
 
 
 def read_status(name: str, namespace: str, address: str | None = None) -> dict[str, Any]:
@@ -25,6 +27,7 @@ def read_status(name: str, namespace: str, address: str | None = None) -> dict[s
         SharedSourceError: there is no such cluster, no source of that name in it, or no answer.
     """
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # unset, Ray warns of it
+    os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", _RAY_RETRIES)
     try:
         import ray
     except ImportError as error:
@@ -48,6 +51,7 @@ def _join(address: str) -> None:
     if address == "local":
         raise SharedSourceError("starts a cluster", where=address, expected="one that runs")
     try:
+        knock(address)
         ray.init(address, log_to_driver=False, configure_logging=False)
     except (ConnectionError, OSError, RuntimeError, ValueError) as error:
         said = str(error).partition("\n")[0]

@@ -13,6 +13,10 @@ from rolloutds.in_flight import Identity
 _DURATIONS_KEPT: Final = 256
 
 
+Ticket = tuple[str, int]
+"""A call: the client's key and the number it gave it."""
+
+
 class Request(NamedTuple):
     """One call of a client; the same call made again has the same numbers.
 
@@ -25,6 +29,11 @@ class Request(NamedTuple):
     client: str
     number: int
     answered_below: int = 0
+
+    @property
+    def ticket(self) -> Ticket:
+        """The call, however often it is made."""
+        return self.client, self.number
 
 
 @dataclass
