@@ -407,7 +407,8 @@ def _signal_name(number: int) -> str:
 def _run_child(work: Callable[[Say], Any], say: Say) -> NoReturn:
     try:
         faulthandler.disable()
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        for ending in (signal.SIGINT, signal.SIGTERM):  # not as the program around us has them
+            signal.signal(ending, signal.SIG_DFL)
         _leave_the_terminal()
         _give_up_stdout()
         _go_first_when_memory_runs_out()

@@ -128,13 +128,14 @@ class _Child:
     def outcomes(self) -> Iterator[TorchFileError | None]:
         """What it says of each pickle, up to the first that went over a limit."""
         heard = b""
-        for found in self._pickles:
+        for number, found in enumerate(self._pickles, start=1):
             said, heard = self._next_line(heard, found.member.num_bytes)
             if said is None:
                 return
+            if number == len(self._pickles):
+                self._ending = _End.DONE
             problem = json.loads(said)
             yield found.file.refusal(**problem) if problem else None
-        self._ending = _End.DONE
 
     def _next_line(self, heard: bytes, num_bytes: int) -> tuple[bytes | None, bytes]:
         """A line that the child says, and what was heard behind it; None when it ended before."""

@@ -6,10 +6,11 @@ import itertools
 import struct
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from rolloutds.torch_file import Budget
+from rolloutds.torch_file import Budget, trial
 
 
 @pytest.fixture
@@ -69,3 +70,18 @@ def without_trial(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rolloutds.torch_file.trial.Trial.__init__", lambda *_: None)
     monkeypatch.setattr("rolloutds.torch_file.trial.Trial.end", lambda _: None)
     monkeypatch.setattr("rolloutds.torch_file.trial.Trial.outcome", lambda _: None)
+
+
+@pytest.fixture
+def children(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The processes that trials have started, by number."""
+    started: list[int] = []
+    start = trial._start
+
+    def noted(*arguments: Any) -> Any:
+        process = start(*arguments)
+        started.append(process.pid)
+        return process
+
+    monkeypatch.setattr(trial, "_start", noted)
+    return started

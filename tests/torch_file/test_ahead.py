@@ -51,8 +51,9 @@ def test_a_bad_file_fails_alone_and_other_kinds_are_left_out(files, make_archive
     assert "cannot be read" in str(found[1])
 
 
-def test_an_early_end_leaves_no_child_behind(files, each_child: str):
+def test_an_early_end_leaves_no_child_behind(files, each_child: str, children: list[int]):
     with trials_ahead(files):
         assert taken(files[0]) == 0
+    assert len(children) == 1
     with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+        os.waitpid(children[0], os.WNOHANG)

@@ -366,7 +366,9 @@ def test_where_memory_has_no_limit_the_child_is_watched(
         read(make_archive(BOMBS[name]), budget=Budget(max_seconds=20.0))
 
 
-def test_an_interrupted_read_leaves_no_child_behind(make_archive, monkeypatch, each_child: str):
+def test_an_interrupted_read_leaves_no_child_behind(
+    make_archive, monkeypatch, each_child: str, children: list[int]
+):
     def interrupted(*args: object) -> bytes:
         raise KeyboardInterrupt
 
@@ -374,5 +376,6 @@ def test_an_interrupted_read_leaves_no_child_behind(make_archive, monkeypatch, e
     with pytest.raises(KeyboardInterrupt):
         read(make_archive(BOMBS["wide tuple as key"]))
 
+    assert len(children) == 1
     with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+        os.waitpid(children[0], os.WNOHANG)
