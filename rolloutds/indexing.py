@@ -119,7 +119,7 @@ def index_data(
 
 def _files(prompt_data: str) -> tuple[Sequence[str], list[Notice]]:
     path, _ = split_slice(prompt_data)
-    found = find_files(path, READERS)
+    found = find_files(path, READERS, compares_bytes=True)
     return found.paths, list(found.notices)
 
 

@@ -6,6 +6,7 @@ manifest that was cut short or edited is refused, not half believed.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import posixpath
@@ -28,7 +29,7 @@ VERSION: Final = 1
 _MAX_NAMED: Final = 5
 _DIGEST_MEMBER: Final = b'"digest":"'
 
-_Count = Annotated[int, Meta(ge=0)]
+_Count = Annotated[int, Meta(ge=0, le=(1 << 62))]
 
 
 class Shard(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -149,11 +150,29 @@ def write_manifest(path: str, head: ManifestHead, shards: Iterable[Shard]) -> st
                 os.unlink(name)  # noqa: PTH108
             raise
     except OSError as error:
-        hint = "Check the folder, its permissions and the free space."
-        raise DataError(
-            f"cannot be written ({error.strerror or error})", where=path, hint=hint
-        ) from error
+        raise _unwritable(path, error) from error
     return digest
+
+
+def refuse_unwritable(path: str) -> None:
+    """Tries whether a manifest can be written: better before its data are read than after.
+
+    Raises:
+        DataError: it cannot.
+    """
+    folder = os.path.dirname(os.path.realpath(path))  # noqa: PTH120 - a user's path, as it is
+    try:
+        if os.path.isdir(path):  # noqa: PTH112
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise _unwritable(path, error) from error
+
+
+def _unwritable(path: str, error: OSError) -> DataError:
+    hint = "Check the folder, its permissions and the free space."
+    return DataError(f"cannot be written ({error.strerror or error})", where=path, hint=hint)
 
 
 def _umask() -> int:
@@ -201,6 +220,9 @@ def read_manifest(path: str) -> Manifest:
         raise _damaged(shown, "its digest is of another text: it was edited, or cut and mended")
     if len(manifest.shards) != manifest.num_shards or not manifest.shards:
         raise _damaged(shown, f"{len(manifest.shards)} shards, and {manifest.num_shards} counted")
+    num_rows = sum(shard.num_rows for shard in manifest.shards)
+    if num_rows != manifest.num_rows:
+        raise _damaged(shown, f"{num_rows} rows in its shards, and {manifest.num_rows} counted")
     _refuse_outside(manifest, shown)
     return manifest
 
@@ -220,8 +242,14 @@ def _refuse_other_version(text: bytes, path: str) -> None:
 
 
 def _damaged(path: str, what: str) -> DataError:
-    hint = f"Build it again: rolloutds manifest build DATA -o {shlex.quote(path)}"
+    hint = f"Build it again: {_build_command(path)}"
     return DataError(f"a damaged manifest: {what}", where=path, hint=hint)
+
+
+def _build_command(path: str) -> str:
+    """What builds the manifest; one behind a URL is built here and copied there."""
+    target = posixpath.basename(masked(path)) if is_remote(path) else path
+    return f"rolloutds manifest build DATA -o {shlex.quote(target)}"
 
 
 def _refuse_outside(manifest: Manifest, path: str) -> None:
@@ -237,7 +265,7 @@ def _refuse_outside(manifest: Manifest, path: str) -> None:
                 hint="Build it again; do not use a manifest that you do not trust.",
             )
     root = manifest.root
-    if not (root == "." or is_remote(root) or root.startswith("/") or is_inside(root)):
+    if not is_root(root):
         raise _damaged(path, f"its root {root!r} is no folder below it")
 
 
@@ -246,6 +274,11 @@ def is_inside(name: str) -> bool:
     if not name or "\0" in name or "\\" in name or "::" in name or "://" in name:
         return False
     return name[0] != "/" and (".." not in name or ".." not in name.split("/"))
+
+
+def is_root(name: str) -> bool:
+    """Whether a manifest may name this folder: below its own, or elsewhere whole."""
+    return is_remote(name) or name.startswith("/") or is_inside(name)
 
 
 def root_of(manifest: Manifest, path: str) -> str:
@@ -344,8 +377,7 @@ def differs(path: str, found: Difference, written: Sequence[str] = ()) -> DataEr
         _counted(written, "written since, not compared"),
     ]
     lines = "".join(f"\n  {part}" for part in parts if part)
-    shown = shlex.quote(masked(path))
-    hint = f"Put the files back, or build it again: rolloutds manifest build DATA -o {shown}"
+    hint = f"Put the files back, or build it again: {_build_command(path)}"
     what = f"the files are not those of the manifest:{lines}"
     return DataError(what, where=masked(path), hint=hint)
 

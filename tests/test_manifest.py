@@ -24,10 +24,11 @@ from rolloutds.errors import (
     EmptyDatasetError,
     RolloutDSError,
 )
-from rolloutds.manifest import is_inside, read_manifest, root_for
+from rolloutds.manifest import Difference, differs, is_inside, read_manifest, root_for
 from rolloutds.prompts import RowInspector
 from rolloutds.readers import first_row, open_rows
 from rolloutds.readers.manifest_build import RowSettings, build_manifest, check_manifest
+from rolloutds.readers.paths import find_files
 from rolloutds.readers.shards import OpenShards
 from rolloutds.source import RolloutDataSource
 
@@ -229,6 +230,24 @@ def test_a_shard_that_changes_after_opening_is_refused(folder):
         rows.read([8])
 
 
+def test_only_files_of_a_slice_are_asked_for_bounds(folder, opened_files):
+    rows = open_rows(f"{folder}/all.manifest.json@[1:5]", KEYS, cache=NO_CACHE)
+    whole = open_rows(f"{folder}/data", KEYS, cache=NO_CACHE).byte_bounds()
+    opened_files.clear()
+    assert list(rows.byte_bounds()) == list(whole)[1:5]
+    assert sorted(opened_files) == ["a.jsonl", "b.jsonl"]
+
+
+def test_a_shard_that_holds_other_rows_than_it_says_is_refused(folder):
+    def moved(content):
+        content["shards"][0].update(num_rows=2, num_lines=2)
+        content["shards"][1]["num_rows"] += 1
+
+    rows = open_rows(rewritten(folder, moved), KEYS, cache=NO_CACHE)
+    with pytest.raises(DataError, match=r"a.jsonl: 3 rows, and its manifest says 2"):
+        rows.read([0])
+
+
 # --- what is there is not what it says ---------------------------------------------------------
 
 
@@ -270,6 +289,38 @@ def test_other_bytes_of_the_same_size_are_refused(folder):
     os.utime(path, ns=(1, 1))
     with pytest.raises(DataError, match=r"1 changed: b\.jsonl"):
         open_rows(f"{folder}/all.manifest.json", KEYS, cache=NO_CACHE)
+
+
+def test_a_touched_file_that_cannot_be_read_is_not_called_changed(folder, monkeypatch):
+    path = folder / "data/b.jsonl"
+    os.utime(path, ns=(1, 1))
+    open_file = os.open
+
+    def refused(name, *rest, **more):
+        if str(name) == str(path):
+            raise PermissionError(13, "Permission denied")
+        return open_file(name, *rest, **more)
+
+    monkeypatch.setattr(os, "open", refused)
+    with pytest.raises(DataError, match=r"b.jsonl: cannot be read: Permission denied"):
+        open_rows(f"{folder}/all.manifest.json", KEYS, cache=NO_CACHE)
+
+
+def test_who_reads_every_file_compares_bytes(folder, opened_files):
+    path = folder / "data/b.jsonl"
+    manifest = f"{folder}/all.manifest.json"
+    os.utime(path, ns=(1, 1))
+    assert len(find_files(manifest, [".jsonl"], compares_bytes=True).paths) == 4
+    assert opened_files == ["b.jsonl"]
+    path.write_text(path.read_text().replace("b1", "bX"))
+    assert len(find_files(manifest, [".jsonl"]).paths) == 4
+    with pytest.raises(DataError, match=r"1 changed: b\.jsonl"):
+        find_files(manifest, [".jsonl"], compares_bytes=True)
+
+
+def test_the_next_step_for_one_behind_a_url_is_a_local_file():
+    found = differs("s3://me:secret@b/x y.manifest.json", Difference(["a"], [], [], []))
+    assert found.hint.endswith("rolloutds manifest build DATA -o 'x y.manifest.json'")
 
 
 def test_both_can_be_moved_together(folder, tmp_path_factory):
@@ -367,6 +418,9 @@ def test_a_rewritten_one_with_its_digest_is_read(folder):
         (lambda c: c.update(shards=[], num_shards=0), "0 shards"),
         (lambda c: c["shards"][0].update(num_rows=-1), "num_rows|>= 0"),
         (lambda c: c["shards"][0].update(num_rows="3"), "Expected `int`"),
+        (lambda c: c["shards"][0].update(num_rows=1 << 70), "num_rows|<="),
+        (lambda c: c["shards"][0].update(num_rows=4), "10 rows in its shards, and 9 counted"),
+        (lambda c: c.update(num_rows=8), "9 rows in its shards, and 8 counted"),
         (lambda c: c.pop("keys"), "missing required field `keys`"),
     ],
 )
@@ -466,6 +520,23 @@ def test_what_cannot_be_built(folder, monkeypatch, data, target, expected):
         built(data, target)
     assert expected in str(caught.value)
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["a::b.jsonl", "a\\b.jsonl", os.fsdecode(b"\xff.jsonl")])
+def test_a_name_that_a_manifest_cannot_hold_stops_the_build(folder, opened_files, name):
+    (folder / "data" / name).write_text('{"input": "a"}\n')
+    with pytest.raises(DataError, match="is no name that a manifest can hold"):
+        built(folder / "data", folder / "x.manifest.json")
+    assert opened_files == []
+    assert not (folder / "x.manifest.json").exists()
+
+
+def test_where_nothing_can_be_written_nothing_is_read(folder, opened_files):
+    (folder / "d.manifest.json").mkdir()
+    for target, why in (("none/x.manifest.json", "No such file"), ("d.manifest.json", "Is a dir")):
+        with pytest.raises(DataError, match=f"cannot be written .{why}"):
+            built(folder / "data", folder / target)
+    assert opened_files == []
 
 
 def test_data_without_rows_has_no_manifest(tmp_path):

@@ -84,7 +84,7 @@ def lay_out(
     name, row_slice = split_slice(prompt_data)
     layout = Layout(masked(prompt_data))
     try:
-        found = find_files(name, READERS)
+        found = find_files(name, READERS, compares_bytes=True)
     except DataError as error:
         if "JSON array" not in error.what:
             raise

@@ -67,7 +67,7 @@ class LocalEngine(Engine):
         self._num_maps += 1
         path = self.folder() / f"common-{self._num_maps}"
         path.write_bytes(pickle.dumps(common, _PROTOCOL))
-        lanes = _ProcessLanes(function, str(path), self._idle)
+        lanes = _ProcessLanes(function, path, self._idle)
         try:
             yield from in_order(lanes, self.num_tasks, items, names, on_done)
         finally:
@@ -110,14 +110,17 @@ def _here(
 class _Process:
     """A fresh interpreter with a socket to it; a copy of this one could hold locks of its threads.
 
+    Args:
+        folder: for its temporary files; it removes it where this process ends without doing so.
+
     Attributes:
         connection: this end.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path) -> None:
         ours, theirs = socket.socketpair()
         with ours, theirs:
-            self._process = _started(theirs.fileno())
+            self._process = _started(theirs.fileno(), folder)
             self.connection = Connection(ours.detach())
 
     def send(self, task: Task) -> None:
@@ -146,10 +149,10 @@ class _Process:
         return self._process.wait()
 
 
-def _started(descriptor: int) -> subprocess.Popen[bytes]:
+def _started(descriptor: int, folder: Path) -> subprocess.Popen[bytes]:
     importable = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
     return subprocess.Popen(
-        [sys.executable, "-P", "-c", _WORKER, str(descriptor)],
+        [sys.executable, "-P", "-c", _WORKER, str(descriptor), str(folder)],
         stdin=subprocess.DEVNULL,
         pass_fds=(descriptor,),
         env={**os.environ, "PYTHONPATH": importable},
@@ -162,13 +165,14 @@ class _ProcessLanes(Lanes):
 
     Args:
         function: what each task does.
-        common: path of its first argument.
+        common: path of its first argument, in the engine's folder.
         idle: processes that wait for a task; they come back here.
     """
 
-    def __init__(self, function: Function, common: str, idle: list[_Process]) -> None:
+    def __init__(self, function: Function, common: Path, idle: list[_Process]) -> None:
         self._function = function
-        self._common = common
+        self._common = str(common)
+        self._folder = common.parent
         self._idle = idle
         self._busy: dict[Connection, tuple[_Process, int, str, Task, int]] = {}
 
@@ -177,7 +181,7 @@ class _ProcessLanes(Lanes):
         self._give(number, name, Task(self._function, self._common, item), 0)
 
     def _give(self, number: int, name: str, task: Task, tries: int) -> None:
-        process = self._idle.pop() if self._idle else _Process()
+        process = self._idle.pop() if self._idle else _Process(self._folder)
         # Noted first: an interrupt from here on finds the process to end.
         self._busy[process.connection] = (process, number, name, task, tries)
         process.send(task)

@@ -1,8 +1,8 @@
 """A process of the local engine.
 
 It is given the descriptor of a socket, reads pickled tasks from it and writes pickled outcomes. It
-ends when the other end is gone, in the middle of a task too: nothing outlives the command that
-started it. Both ends are this package; nothing else is ever read this way.
+ends when the other end is gone, in the middle of a task too, and takes the folder for temporary
+files with it: nothing outlives the command that started it, however that ended. Both ends are this package; nothing else is ever read this way.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import contextlib
 import os
 import pickle
 import select
+import shutil
 import sys
+import tempfile
 import threading
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -78,17 +80,23 @@ def serve(connection: Connection) -> None:
 
 
 def main() -> None:
-    """Serves the descriptor that the command line names."""
+    """Serves the descriptor that the command line names; temporary files go to the folder there."""
     with contextlib.suppress(OSError):
         os.dup2(2, 1)  # stdout is for the command's result, whatever a task's libraries print
-    descriptor = int(sys.argv[1])
-    threading.Thread(target=_end_with, args=(descriptor,), daemon=True).start()
+    descriptor, folder = int(sys.argv[1]), sys.argv[2]
+    tempfile.tempdir = folder
+    threading.Thread(target=_end_with, args=(descriptor, folder), daemon=True).start()
     serve(Connection(descriptor))
 
 
-def _end_with(descriptor: int) -> None:
-    """Ends this process when the other end of its socket is gone, however it went."""
+def _end_with(descriptor: int, folder: str) -> None:
+    """Ends this process when the other end of its socket is gone, however it went.
+
+    The other end kills its processes before it hangs up. If it did not, it was ended itself, and
+    nobody else is left to remove its folder.
+    """
     hang_up = select.poll()
     hang_up.register(descriptor, 0)  # no event is asked for: hanging up is always told
     hang_up.poll()
+    shutil.rmtree(folder, ignore_errors=True)
     os._exit(0)

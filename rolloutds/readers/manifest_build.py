@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,13 +12,15 @@ from typing import Any, Literal, NamedTuple
 from rolloutds.cache import Cache
 from rolloutds.engines import Engine
 from rolloutds.engines.base import Done
-from rolloutds.errors import ConfigError
+from rolloutds.errors import ConfigError, DataError
 from rolloutds.manifest import (
     SUFFIX,
     Difference,
     ManifestHead,
     Shard,
     is_manifest,
+    is_root,
+    refuse_unwritable,
     root_for,
     token_of,
     write_manifest,
@@ -102,6 +104,7 @@ def build_manifest(
     named = _named(path, found)
     looked = _Look(settings.bad_rows)
     listed = identities_of(named.root, found)
+    _refuse_names([root_for(named.root or ".", target), named.data, *listed], path)
     with progress(len(found.paths)) as on_done:
         all_indexed = _indexed(found, settings, cache, engine, _told(on_done))
         for (name, identity), indexed in zip(listed.items(), all_indexed, strict=True):
@@ -190,6 +193,7 @@ def _whole_data(prompt_data: str, target: str) -> str:
         what = f"{target!r} is no name for a manifest"
         expected = f"a local file that ends in {SUFFIX}"
         raise ConfigError(masked(what), expected=expected, hint="name it with -o")
+    refuse_unwritable(target)
     path, row_slice = split_slice(prompt_data)
     if row_slice is not None:
         what = f"the data has a slice {row_slice}, and a manifest is of whole files"
@@ -201,6 +205,26 @@ def _whole_data(prompt_data: str, target: str) -> str:
         hint = "leave user, password and query out, and set credentials in the environment"
         raise ConfigError("a URL with credentials in it", where=masked(path), hint=hint)
     return path if is_remote(path) else os.path.expanduser(path)
+
+
+def _refuse_names(names: Iterable[str], path: str) -> None:
+    """Refuses what a manifest cannot hold, before anything is read."""
+    for name in names:
+        if not (is_root(name) or not name) or not _is_utf8(name):
+            raise DataError(
+                f"{name!r} is no name that a manifest can hold",
+                where=masked(path),
+                expected="UTF-8 without backslash, '::' and '://'",
+                hint="Rename it, or name the data without a manifest.",
+            )
+
+
+def _is_utf8(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 class _Named(NamedTuple):

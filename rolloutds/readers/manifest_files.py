@@ -19,6 +19,7 @@ from rolloutds.manifest import (
     root_of,
 )
 from rolloutds.readers.base import Notice
+from rolloutds.readers.digest import digest_of_file
 from rolloutds.readers.named_files import FoundFiles, files_at, suffix_of
 from rolloutds.storage import FileIdentity, is_remote, local_path, masked
 
@@ -60,6 +61,22 @@ def open_manifest(path: str, suffixes: Collection[str]) -> OpenedManifest:
         written = [shards[number].path for number in opened.difference.touched]
         raise differs(path, opened.difference, written)
     return opened
+
+
+def refuse_other_bytes(opened: OpenedManifest) -> None:
+    """Reads the shards that were written or copied since: their bytes may be the same.
+
+    Raises:
+        DataError: they are others, or cannot be read.
+    """
+    shards = opened.manifest.shards
+    replaced = [
+        shards[number].path
+        for number in opened.difference.touched
+        if digest_of_file(opened.paths[number]) != shards[number].digest
+    ]
+    if replaced:
+        raise differs(opened.path, Difference([], replaced, [], []))
 
 
 def compared(path: str, suffixes: Collection[str]) -> OpenedManifest:

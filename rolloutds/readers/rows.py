@@ -160,16 +160,19 @@ class Rows:
     def byte_bounds(self) -> Sequence[int] | None:
         """For each row an upper bound of the UTF-8 bytes of its prompt.
 
-        None when that is not known, or a prompt is no text, or has no UTF-8 form.
+        None when that is not known, or a prompt is no text, or has no UTF-8 form. Only files of
+        which a row is selected are asked.
         """
         bounds = array("Q")
-        for reader in self._readers:
+        for number, reader in enumerate(self._readers):
+            selected = self._selected_of(number)
+            if not selected:
+                continue
             found = reader.byte_bounds()
             if found is None:
                 return None
-            bounds.extend(found)
-        start, stop = self._selected.start, self._selected.stop
-        return memoryview(bounds).toreadonly()[start:stop]
+            bounds.extend(found[selected.start : selected.stop])
+        return memoryview(bounds).toreadonly()
 
     def column_names(self) -> list[str]:
         """Keys of the first row of each file, each once."""

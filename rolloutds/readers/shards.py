@@ -55,6 +55,8 @@ class OpenShards:
         reader = self._open_reader(path)
         if reader.summary.digest != shard.digest:
             raise _replaced(path)
+        if len(reader) != shard.num_rows:
+            raise _counted_otherwise(path, shard.num_rows, len(reader))
         reader.keep_index()
         with self._lock:
             self._readers[path] = reader
@@ -224,3 +226,9 @@ class ShardReader(Reader):
 def _replaced(path: str) -> DataError:
     hint = "Build the manifest again: rolloutds manifest build DATA -o FILE"
     return DataError("the file changed since its manifest was built", where=path, hint=hint)
+
+
+def _counted_otherwise(path: str, listed: int, found: int) -> DataError:
+    hint = "Build the manifest again: rolloutds manifest build DATA -o FILE"
+    what = f"{found} rows, and its manifest says {listed}"
+    return DataError(what, where=path, hint=hint)

@@ -102,7 +102,7 @@ def open_regular(path: str) -> int:
         raise DataError(what, where=path, hint=hint) from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        hint = "Write its content to a file first: rows are read again in every epoch."
+        hint = "Write its content to a file first: it is read more than once."
         raise DataError("not a regular file", where=path, hint=hint)
     return descriptor
 

@@ -66,6 +66,16 @@ def test_every_command_on_prompt_data_takes_it(run, data):
     assert codes == ["PORT005"]
 
 
+@pytest.mark.parametrize("command", ["validate", "index", "peek"])
+def test_other_bytes_of_the_same_size_stop_every_command(run, data, command):
+    run(*BUILD)
+    path = data / "b.jsonl"
+    path.write_text(path.read_text().replace("b1", "bX"))
+    outcome = run(command, "all.manifest.json")
+    assert outcome.code == 3
+    assert "1 changed: b.jsonl" in outcome.err
+
+
 def test_keys_are_guessed_as_for_the_folder(run, data):
     run(*BUILD, "--label-key", "label")
     refused = run("peek", "all.manifest.json")

@@ -79,31 +79,37 @@ if __name__ == "__main__":
         list(engine.map(sleeping.sleep, range(4), common=sys.argv[1]))
 """
 SLEEPING = """
-import os, time
+import os, tempfile, time
 from pathlib import Path
 
 def sleep(folder, item):
+    tempfile.mkdtemp()
     Path(folder, str(os.getpid())).touch()
     time.sleep(60)
 """
 
 
-@pytest.mark.parametrize("way", [signal.SIGINT, signal.SIGKILL])
-def test_whatever_ends_the_caller_leaves_no_processes(tmp_path, way):
+@pytest.mark.parametrize("way", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_whatever_ends_the_caller_leaves_nothing(tmp_path, way):
     (tmp_path / "sleeper.py").write_text(SLEEPER)
     (tmp_path / "sleeping.py").write_text(SLEEPING)
     marks = tmp_path / "marks"
     marks.mkdir()
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
     process = subprocess.Popen(
         [sys.executable, str(tmp_path / "sleeper.py"), str(marks)],
-        env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
+        env={**os.environ, "PYTHONPATH": str(CHECKOUT), "TMPDIR": str(temporary)},
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
     wait_until(lambda: len(list(marks.iterdir())) == 2)
+    # Of the engine, which holds those of the tasks.
+    assert len(list(temporary.iterdir())) == 1
     workers = [int(mark.name) for mark in marks.iterdir()]
     # To the whole group, as a terminal's Ctrl-C is.
     os.killpg(process.pid, way)
     _, err = process.communicate(timeout=30)
     assert err.count(b"KeyboardInterrupt") == (1 if way == signal.SIGINT else 0)
     wait_until(lambda: not any(map(is_alive, workers)))
+    assert list(temporary.iterdir()) == []
