@@ -22,6 +22,8 @@ from rolloutds.integrations.ray.shared_source import _tracked
 from rolloutds.integrations.ray.workers import Request
 from tests.shared_clients import LocalConnection
 
+pytest.importorskip("torch", reason="states are saved with torch")
+
 
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[Callable[..., tuple[SharedClient, LocalConnection]]]:

@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 from types import SimpleNamespace
 
-import fsspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +13,8 @@ from rolloutds.errors import BadRowsError, DataError, DataNotFoundError, Rollout
 from rolloutds.readers import first_row, open_rows
 from rolloutds.readers.base import RowKeys
 from tests.remote_store import remote  # noqa: F401
+
+fsspec = pytest.importorskip("fsspec", reason="needs the remote extra")
 
 KEYS = RowKeys("input")
 NO_CACHE = Cache(None)
