@@ -8,8 +8,8 @@ from benchmarks.growth import format_growth
 from benchmarks.table import format_amount, format_seconds
 
 _LIMITS = {
-    "length_cold": "importing transformers and loading the tokenizer for the first time (its own "
-    "line below `length_cold`); `length_known` is the same without that",
+    "length_cold": "importing transformers and loading the tokenizer for the first time (the line "
+    "`transformers`); `length_known` is the same without that",
     "length_counted": "what is not counting (importing transformers, the index, reading the rows) "
     "runs on one core",
     "groups_messages": "two thirds of the instructions make what every sample must own: a dict of "
